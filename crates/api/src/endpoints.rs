@@ -1,7 +1,9 @@
 //! The table of endpoints: every request that a server takes, once.
 //!
-//! The server dispatches and guards requests by this table, `Endpoint::path` builds paths for clients, and the OpenAPI description
-//! is generated from it. `CONTRIBUTING.md` says how to add a route.
+//! The server dispatches and guards requests by this table, `Endpoint::target` fills its paths in for clients, and the OpenAPI
+//! description is generated from it. `CONTRIBUTING.md` says how to add a route.
+
+use std::fmt::Display;
 
 use baton_election::Command;
 use baton_election::tokens::Role;
@@ -246,7 +248,7 @@ endpoints! {
     History "history" Get "/v1/elections/{election}/history" "The last changes of leader"
         Read Election query NEWEST => Json Vec<Transition>;
     Waiting "waiting" Get "/v1/elections/{election}/waiting" "The agents that wait to lead, in the order of the line"
-        Read Election query FIRST => Json Vec<Waiting>;
+        Read Election query FIRST => Json Vec<WaitingCandidate>;
     Audit "audit" Get "/v1/elections/{election}/audit" "The last acts of operators on an election"
         Read Election query NEWEST => Json Vec<Entry>;
     AuditPart "auditPart" Get "/v1/elections/{election}/audit/{part}" "A part of the audit log of an election, as it is kept"
@@ -439,6 +441,35 @@ fn schema<T: schemars::JsonSchema>(types: &mut schemars::SchemaGenerator) -> sch
     types.subschema_for::<T>()
 }
 
+/// The target of a request: an endpoint, with its names and its query filled in.
+#[derive(Clone, Debug)]
+pub struct Target {
+    row: &'static Row,
+    path: String,
+}
+
+impl Target {
+    /// The same, with a parameter of the query.
+    #[must_use]
+    pub fn with(mut self, parameter: &str, value: &(dyn Display + Sync)) -> Target {
+        let known = self.row.query.iter().any(|known| known.name == parameter);
+        assert!(known, "{} takes no parameter `{parameter}`", self.row.name);
+        let mark = if self.path.contains('?') { '&' } else { '?' };
+        self.path.push_str(&format!("{mark}{parameter}={}", encoded(&value.to_string())));
+        self
+    }
+
+    /// How the request is sent.
+    pub fn method(&self) -> Method {
+        self.row.method
+    }
+
+    /// The path, with the query.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+}
+
 /// What came of looking for the endpoint of a request.
 #[derive(Debug)]
 pub enum Matched {
@@ -456,14 +487,17 @@ impl Endpoint {
         &ENDPOINTS[self as usize]
     }
 
-    /// Its path with these names in it.
-    pub fn path(self, names: &[&str]) -> String {
+    /// A request of it, with these names in its path: as many as the path has.
+    pub fn target(self, names: &[&(dyn Display + Sync)]) -> Target {
+        let row = self.row();
         let mut names = names.iter();
-        let segments = self.row().path.split('/').map(|segment| match segment.starts_with('{') {
-            true => encoded(names.next().copied().unwrap_or_default()),
+        let segments = row.path.split('/').map(|segment| match segment.starts_with('{') {
+            true => encoded(&names.next().map(ToString::to_string).unwrap_or_default()),
             false => segment.to_string(),
         });
-        segments.collect::<Vec<String>>().join("/")
+        let path = segments.collect::<Vec<String>>().join("/");
+        assert!(names.next().is_none() && !path.contains("//"), "the path of {} has other names", row.name);
+        Target { row, path }
     }
 
     /// The endpoint of a request.
@@ -573,7 +607,7 @@ mod types {
     };
     pub(super) use crate::summary::{ElectionSummary, LeaderResponse};
     pub(super) use crate::toolbox::ItemPage;
-    pub(super) use crate::waiting::Waiting;
+    pub(super) use crate::waiting::WaitingCandidate;
 }
 
 #[cfg(test)]
@@ -591,7 +625,8 @@ mod tests {
     fn names_are_decoded() {
         let renew = found("POST", "/v1/elections/fleet%2Feu/renew").unwrap();
         assert_eq!(renew, (Endpoint::Renew, vec!["fleet/eu".to_string()]));
-        assert_eq!(Endpoint::Renew.path(&["fleet/eu"]), "/v1/elections/fleet%2Feu/renew");
+        let target = Endpoint::Renew.target(&[&"fleet/eu"]);
+        assert_eq!((target.method(), target.path()), (Method::Post, "/v1/elections/fleet%2Feu/renew"));
         assert_eq!(found("POST", "/v1/elections/a%2/renew"), None);
         assert_eq!(found("POST", "/v1/elections/a%zz/renew"), None);
         assert_eq!(found("POST", "/v1/elections/a%ff/renew"), None);
@@ -611,6 +646,15 @@ mod tests {
         assert!(matches!(Endpoint::find("GET", "/v1/nothing"), Matched::None));
         let nameless = Endpoint::find("GET", "/v1/elections/");
         assert!(matches!(nameless, Matched::Endpoint(..)), "an empty name is refused as a name");
+    }
+
+    #[test]
+    fn a_target_has_the_query_of_its_endpoint() {
+        let target = Endpoint::Elections.target(&[]).with("limit", &10).with("after", &"fleet/eu");
+        assert_eq!(target.path(), "/v1/elections?limit=10&after=fleet%2Feu");
+        assert!(std::panic::catch_unwind(|| Endpoint::Elections.target(&[]).with("wait_ms", &1)).is_err());
+        assert!(std::panic::catch_unwind(|| Endpoint::Renew.target(&[])).is_err(), "a name is missing");
+        assert!(std::panic::catch_unwind(|| Endpoint::Health.target(&[&"e"])).is_err(), "a name too many");
     }
 
     #[test]

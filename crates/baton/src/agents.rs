@@ -129,10 +129,10 @@ impl Coordinator {
         }
         if !compares {
             // Whatever ails the notes of those who wait, the leader is shown.
-            let waiting = self.waiting(election).await.unwrap_or_default();
+            let waiting = self.candidates().waiting(election).await.unwrap_or_default();
             return Ok((leader, waiting.into_iter().map(|waiting| waiting.agent).collect()));
         }
-        let candidates = match self.candidates(election).await {
+        let candidates = match self.candidates().list(election).await {
             Ok(candidates) => candidates,
             Err(Error::Store(StoreError::Refused { .. })) => Vec::new(),
             Err(error) => return Err(error),

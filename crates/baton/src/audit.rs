@@ -8,18 +8,29 @@ use baton_store::{Key, Prefix};
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 
+/// The audit logs of a store and its elections.
+#[derive(Clone, Copy)]
+pub struct AuditLogs<'a>(pub(crate) &'a Coordinator);
+
 impl Coordinator {
+    /// The acts of operators, as the store keeps them: read, and verified.
+    pub fn audit(&self) -> AuditLogs<'_> {
+        AuditLogs(self)
+    }
+}
+
+impl AuditLogs<'_> {
     /// What operators did, the oldest first; at most `limit` of the newest.
-    pub async fn audit(&self, book: &Book, limit: usize) -> Result<Vec<Entry>, Error> {
-        Ok(AuditReader::new(&*self.backend, self.patience).entries(book, limit).await?)
+    pub async fn read(self, book: &Book, limit: usize) -> Result<Vec<Entry>, Error> {
+        Ok(AuditReader::new(&*self.0.backend, self.0.patience).entries(book, limit).await?)
     }
 
     /// The elections that have acts in a log. One that is not among [`Coordinator::elections`] has lost its record.
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn logged_elections(&self) -> Result<Vec<ElectionName>, Error> {
-        let keys = self.backend.list(&Prefix::Audits).await?;
+    pub async fn elections(self) -> Result<Vec<ElectionName>, Error> {
+        let keys = self.0.backend.list(&Prefix::Audits).await?;
         let election = |key| match key {
             Key::Audit(Book::Election(election), _) => Some(election),
             _ => None,
@@ -29,7 +40,7 @@ impl Coordinator {
 
     /// Looks at all of it: whether each entry is as it was written and signed, and none is missing. Of its access tokens a server
     /// tells what it found itself, since it shows nobody the hashes that those orders are signed over.
-    pub async fn verify_audit(&self, book: &Book) -> Result<Verdict, Error> {
-        Ok(AuditReader::new(&*self.backend, self.patience).verify(book).await?)
+    pub async fn verify(self, book: &Book) -> Result<Verdict, Error> {
+        Ok(AuditReader::new(&*self.0.backend, self.0.patience).verify(book).await?)
     }
 }

@@ -83,8 +83,8 @@ struct Wait {
     failure: Option<StoreError>,
 }
 
-/// One wait in line.
-struct Line<'a> {
+/// The run of one campaign, from its start to a grant or its end.
+struct CampaignRun<'a> {
     coordinator: &'a Coordinator,
     election: &'a ElectionName,
     campaign: &'a Campaign,
@@ -159,7 +159,7 @@ impl Coordinator {
         give_up_at: Option<Moment>,
         tell: Option<TellStandby<'_>>,
     ) -> Result<Grant, Error> {
-        let mut line = Line {
+        let mut run = CampaignRun {
             coordinator: self,
             election,
             campaign,
@@ -176,9 +176,9 @@ impl Coordinator {
             note: Note::new(self, election, &campaign.bid.agent, credential),
         };
         let outcome = match &campaign.bid.region {
-            None => line.wait().await,
+            None => run.wait().await,
             Some(region) => tokio::select! {
-                outcome = line.wait() => outcome,
+                outcome = run.wait() => outcome,
                 why = region.over() => Err(Error::Lost(why)),
             },
         };
@@ -187,11 +187,11 @@ impl Coordinator {
             let _ = self.hasty().give_up(election, credential, why).await;
         }
         // Only who was told to wait stands there: a credential that leads is not given up by a failure.
-        if outcome.is_err() && line.waits_in_line {
+        if outcome.is_err() && run.waits_in_line {
             let _ = self.hasty().release(election, Epoch(0), credential, None).await;
         }
-        if line.enlist_at.is_some() {
-            line.stand_down().await;
+        if run.enlist_at.is_some() {
+            run.stand_down().await;
         }
         match outcome {
             Ok(grant) if boot::now() >= grant.deadline() => Err(self.hand_back(election, &grant).await),
@@ -232,7 +232,7 @@ impl Standby {
     }
 }
 
-impl Line<'_> {
+impl CampaignRun<'_> {
     async fn wait(&mut self) -> Result<Grant, Error> {
         let key = Key::Election(self.election.clone());
         let mut changes = self.watch(&key).await;
@@ -498,7 +498,7 @@ impl Line<'_> {
             let until = seen.asked_at + document.policy.nomination.minus(free_for);
             return Ok(Next::WaitUntil(until, "candidates may still enlist"));
         }
-        let ranking = self.coordinator.ranking(self.election, document).await?;
+        let ranking = self.coordinator.candidates().ranking(self.election, document).await?;
         let mine = ranking.iter().position(|ranked| ranked.incarnation == self.credential.incarnation);
         // While another life of this agent stands under its name, this one comes right after it.
         let other = || ranking.iter().rposition(|ranked| ranked.agent == self.campaign.bid.agent);
@@ -532,7 +532,7 @@ impl Line<'_> {
     /// Best effort: a record that is not withdrawn lapses.
     async fn stand_down(&self) {
         let agent = &self.campaign.bid.agent;
-        let _ = self.coordinator.hasty().withdraw(self.election, agent, self.credential).await;
+        let _ = self.coordinator.hasty().candidates().withdraw(self.election, agent, self.credential).await;
     }
 
     /// Keeps the candidacy alive.
@@ -541,7 +541,7 @@ impl Line<'_> {
             return Ok(());
         }
         let bid = &self.campaign.bid;
-        match self.coordinator.enlist(self.election, bid, self.credential, CANDIDACY).await {
+        match self.coordinator.candidates().enlist(self.election, bid, self.credential, CANDIDACY).await {
             Ok(_) => {
                 self.enlist_at = Some(boot::now() + CANDIDACY.scaled(1, 3));
                 Ok(())

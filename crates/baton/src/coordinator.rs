@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use baton_api::elections::{
-    AskInfo, AskLease, Decides, Elections, Executed, QueuedCandidate, Settlement, Sighting, StartFrom,
+    AskInfo, AskLease, Decides, Elections, Executed, Settlement, Sighting, StartFrom,
 };
 use baton_api::{Memory, Patience, retried};
 use baton_election::command::{
@@ -227,13 +227,6 @@ impl Coordinator {
     /// Whether the store itself tells how old a lease is; see [`View::exact`].
     pub fn tells_ages(&self) -> bool {
         self.decides() == Decides::Store || self.backend.properties().stamped
-    }
-
-    /// The candidates in the store's own line for an election, the leader first, each with what is left of
-    /// its lease: a candidate whose process has died stands until its lease expires. At most `limit`; nobody
-    /// where the store has no elections of its own.
-    pub async fn line(&self, election: &ElectionName, limit: usize) -> Result<Vec<QueuedCandidate>, Error> {
-        Ok(self.backend.line(election, limit).await?)
     }
 
     /// All elections that have a record, also those that an operator retired: [`Self::view`] shows nothing of those.
@@ -576,6 +569,6 @@ pub struct CheckpointContent {
     pub state: String,
     /// Where a larger state lies.
     pub reference: Option<Reference>,
-    /// What it covers beside itself: [`crate::covers`].
+    /// What it covers beside itself: [`crate::manifest`].
     pub covers: Option<Coverage>,
 }

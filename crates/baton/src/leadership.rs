@@ -16,13 +16,13 @@ use tokio::task::JoinHandle;
 use crate::coordinator::{Bid, CheckpointContent, Coordinator};
 use crate::error::Error;
 use crate::grant::Grant;
+use crate::lease_state::{LeaseState, Status};
 use crate::region::Region;
 use crate::renewer::{Renewer, Shared};
-use crate::seat::{Seat, Status};
 
-/// What a leadership may count on until the next renewal.
+/// The token of a leadership, and how long it is valid without another renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct Validity {
     /// The token.
     pub token: Epoch,
     /// When the work must have stopped, on this machine's boot-time clock.
@@ -54,17 +54,17 @@ impl Leadership {
         bid: &Bid,
         grant: Grant,
     ) -> Result<Leadership, Error> {
-        let (seat, tenure) = Seat::take(&grant)?;
-        let deadline = seat.deadline();
+        let (lease, tenure) = LeaseState::begin(&grant)?;
+        let deadline = lease.deadline();
         let shared = Arc::new(Shared {
-            seat,
+            lease,
             region: grant.region.clone(),
             lease_until: AtomicU64::new(tenure.deadline().as_nanos()),
             progress: AtomicBool::new(false),
             spent_tokens: AtomicU64::new(0),
             promotion: AtomicU64::new(0),
             phase: std::sync::Mutex::new(None),
-            terms: watch::Sender::new(Terms { token: grant.epoch, deadline }),
+            validity: watch::Sender::new(Validity { token: grant.epoch, deadline }),
             nudge: tokio::sync::Notify::new(),
         });
         let granted_at = boot::now();
@@ -83,37 +83,37 @@ impl Leadership {
 
     /// The fencing token. It can rise under a running leadership when an operator approves.
     pub fn token(&self) -> Epoch {
-        self.shared.seat.token()
+        self.shared.lease.token()
     }
 
     /// Whether this agent surely leads for at least `span` more. Local: no IO, no lock.
     pub fn ensure(&self, span: Duration) -> bool {
-        self.shared.seat.ensure(span)
+        self.shared.lease.ensure(span)
     }
 
     /// When the work must have stopped, on this machine's boot-time clock, unless a renewal comes.
     pub fn deadline(&self) -> Moment {
-        self.shared.seat.deadline()
+        self.shared.lease.deadline()
     }
 
     /// Waits until the leadership is lost, and says why.
     pub async fn lost(&self) -> String {
-        self.shared.seat.lost().await
+        self.shared.lease.lost().await
     }
 
     /// How the leadership stands, and every change of it.
     pub fn status(&self) -> watch::Receiver<Status> {
-        self.shared.seat.status()
+        self.shared.lease.status()
     }
 
     /// Why the lease was not renewed in time, in words: how the renewals fail, or that none was answered.
     pub fn why_not_renewed(&self) -> String {
-        self.shared.seat.why_not_renewed()
+        self.shared.lease.why_not_renewed()
     }
 
     /// Token and deadline, and every change of them.
-    pub fn terms(&self) -> watch::Receiver<Terms> {
-        self.shared.terms.subscribe()
+    pub fn validity(&self) -> watch::Receiver<Validity> {
+        self.shared.validity.subscribe()
     }
 
     /// The region under which it leads, if it leads under one.
@@ -177,7 +177,7 @@ impl Leadership {
             self.progress();
         }
         if let Answer::Checkpointed { awaiting_approval: true, .. } = answer {
-            self.shared.seat.awaits(true);
+            self.shared.lease.awaits(true);
             self.shared.nudge.notify_one();
         }
         Ok(answer)
@@ -238,7 +238,7 @@ impl Leadership {
     }
 
     fn stop_renewing(&self) {
-        self.shared.seat.leave();
+        self.shared.lease.leave();
         self.renewing.abort();
     }
 }

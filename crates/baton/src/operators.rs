@@ -71,29 +71,40 @@ impl Spread {
     }
 }
 
+/// The operators of a store and of its elections.
+#[derive(Clone, Copy)]
+pub struct Operators<'a>(pub(crate) &'a Coordinator);
+
 impl Coordinator {
+    /// The operators: who they are, and who may act for them in a browser.
+    pub fn operators(&self) -> Operators<'_> {
+        Operators(self)
+    }
+}
+
+impl Operators<'_> {
     /// Makes this key an operator's on its own word, in the store and in every election that exists. Returns how many those are.
     ///
     /// Refused where there are operators already: then one of them must add it. A server refuses it too, unless it was started with this key.
-    pub async fn enrol(&self, key: &OperatorKey) -> Result<usize, Error> {
+    pub async fn enrol(self, key: &OperatorKey) -> Result<usize, Error> {
         self.enrol_by_code(key, None).await
     }
 
     /// The same, with the code that a server without an operator printed at its start. Stores do without one.
-    pub async fn enrol_by_code(&self, key: &OperatorKey, code: Option<&str>) -> Result<usize, Error> {
+    pub async fn enrol_by_code(self, key: &OperatorKey, code: Option<&str>) -> Result<usize, Error> {
         Ok(self.enrol_named(key, code, None).await?.met)
     }
 
     /// The same, with what people call this operator. Another name for an operator is an order on the store: the first part of what is returned says
     /// whether it waits for more operators.
     pub async fn enrol_named(
-        &self,
+        self,
         key: &OperatorKey,
         code: Option<&str>,
         name: Option<&str>,
     ) -> Result<Spread, Error> {
         let public = key.public();
-        self.backend.info(self.patience, AskInfo { fresh: false, make: true }).await?;
+        self.0.backend.info(self.0.patience, AskInfo { fresh: false, make: true }).await?;
         let founded = self.change_keys(key, (None, code), name.map(|name| (public, name)), |keys| {
             if keys.is_empty() {
                 keys.push(public);
@@ -110,9 +121,9 @@ impl Coordinator {
 
     /// Whether this user could write the store's own record and every election that exists, as far as that can be tried without a
     /// change. For what must be done everywhere or nowhere.
-    pub async fn writable(&self) -> Result<(), Error> {
-        let store = &self.backend;
-        if self.decides() != Decides::Here {
+    pub async fn check_writable(self) -> Result<(), Error> {
+        let store = &self.0.backend;
+        if self.0.decides() != Decides::Here {
             return Ok(());
         }
         store.writable(&Key::Store).await?;
@@ -123,14 +134,14 @@ impl Coordinator {
     }
 
     /// Makes another key an operator's too, by the word of as many operators as the store asks for.
-    pub async fn add_operator(&self, by: &OperatorKey, key: PublicKey) -> Result<Spread, Error> {
-        self.add_operator_urgently(by, key, None, None).await
+    pub async fn add(self, by: &OperatorKey, key: PublicKey) -> Result<Spread, Error> {
+        self.add_urgently(by, key, None, None).await
     }
 
     /// The same, with what people call it; with a reason to, without waiting for the other operators, wherever one may act alone. Another name for
     /// one who is an operator already is a change, too.
-    pub async fn add_operator_urgently(
-        &self,
+    pub async fn add_urgently(
+        self,
         by: &OperatorKey,
         key: PublicKey,
         name: Option<&str>,
@@ -143,7 +154,7 @@ impl Coordinator {
             )
             .into());
         }
-        self.info().await?;
+        self.0.info().await?;
         let named = name.map(|name| (key, name));
         let ordered = self.change_keys(by, (break_glass, None), named, |keys| {
             among(keys, by.public())?;
@@ -165,18 +176,18 @@ impl Coordinator {
 
     /// Makes a key an operator's no longer, by the same. An election that begins at this very moment may still have it:
     /// the same call again finds it.
-    pub async fn remove_operator(&self, by: &OperatorKey, key: PublicKey) -> Result<Spread, Error> {
-        self.remove_operator_urgently(by, key, None).await
+    pub async fn remove(self, by: &OperatorKey, key: PublicKey) -> Result<Spread, Error> {
+        self.remove_urgently(by, key, None).await
     }
 
     /// The same; with a reason to, without waiting for the other operators, wherever one may act alone.
-    pub async fn remove_operator_urgently(
-        &self,
+    pub async fn remove_urgently(
+        self,
         by: &OperatorKey,
         key: PublicKey,
         break_glass: Option<&str>,
     ) -> Result<Spread, Error> {
-        let known = self.fresh_info(false).await?.operator_keys.contains(&key);
+        let known = self.0.fresh_info(false).await?.operator_keys.contains(&key);
         let ordered = self.change_keys(by, (break_glass, None), None, |keys| {
             if !keys.contains(&key) {
                 // Perhaps by a call that was broken off: elections may still have it.
@@ -208,13 +219,13 @@ impl Coordinator {
 
     /// Changes the keys that new elections begin with, unless they are so already.
     async fn change_keys(
-        &self,
+        self,
         by: &OperatorKey,
         (break_glass, code): (Option<&str>, Option<&str>),
         named: Option<(PublicKey, &str)>,
         change: impl Fn(&mut Vec<PublicKey>) -> Result<(), Refusal>,
     ) -> Result<OrderOutcome, Error> {
-        let ordered = self.change_store(by, break_glass, code, |info| {
+        let ordered = self.0.orders().change(by, break_glass, code, |info| {
             let mut after = info.operator_keys.clone();
             if let Err(refusal) = change(&mut after) {
                 return Some(Err(refusal));
@@ -231,14 +242,14 @@ impl Coordinator {
             changed.then_some(Ok(StoreChange::Operators { after, names }))
         });
         let outcome = ordered.await?;
-        self.fresh_info(true).await?;
+        self.0.fresh_info(true).await?;
         Ok(outcome)
     }
 
     /// Carries an act out in every election that it changes. One that is broken does not keep it from the others. With a reason, it waits for no other
     /// operator where the policy lets one act alone.
     pub(crate) async fn spread(
-        &self,
+        self,
         by: &OperatorKey,
         act: &Act,
         break_glass: Option<&str>,
@@ -248,7 +259,7 @@ impl Coordinator {
         for _ in 0..MAX_ROUNDS {
             // Some may have begun meanwhile.
             let new: Vec<ElectionName> =
-                self.elections().await?.into_iter().filter(|election| !met.contains(election)).collect();
+                self.0.elections().await?.into_iter().filter(|election| !met.contains(election)).collect();
             if new.is_empty() {
                 break;
             }
@@ -272,7 +283,7 @@ impl Coordinator {
     }
 
     async fn spread_to(
-        &self,
+        self,
         election: &ElectionName,
         by: &OperatorKey,
         act: &Act,
@@ -280,7 +291,7 @@ impl Coordinator {
     ) -> Result<Spreading, Error> {
         let mut attempts = 0;
         loop {
-            let Some(document) = self.view(election).await?.document else { return Ok(Spreading::Absent) };
+            let Some(document) = self.0.view(election).await?.document else { return Ok(Spreading::Absent) };
             let servers = election.as_str() == SERVERS;
             let done = match act {
                 Act::Enrol { key } => document.operator_keys.contains(key),
@@ -296,7 +307,7 @@ impl Coordinator {
             attempts += 1;
             let rules = &document.policy.operators;
             let alone = break_glass.filter(|_| rules.break_glass && rules.needed(act) > 1);
-            match self.operate_urgently(election, by, act, alone).await {
+            match self.0.operate_urgently(election, by, act, alone).await {
                 // The leadership changed after the act was signed, which is none of its business.
                 Err(Error::Refused(Refusal::Stale { .. })) if attempts < MAX_ATTEMPTS => {}
                 Ok(Answer::Signed { .. }) => {

@@ -17,8 +17,8 @@ use tokio::sync::watch;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
-use crate::leadership::{Leadership, Terms};
-use crate::seat::Status;
+use crate::leadership::{Leadership, Validity};
+use crate::lease_state::Status;
 
 /// A region that this agent leads.
 #[derive(Clone)]
@@ -28,7 +28,7 @@ pub struct Region {
     election: ElectionName,
     credential: Credential,
     ttl: Span,
-    terms: watch::Receiver<Terms>,
+    validity: watch::Receiver<Validity>,
     /// How its leadership stands, where that is known in this process.
     status: Option<watch::Receiver<Status>>,
 }
@@ -49,21 +49,21 @@ impl Region {
                 lead.election(),
                 lead.credential(),
                 lead.grant().ttl,
-                lead.terms(),
+                lead.validity(),
             )
         }
     }
 
-    /// One that another process renews: `terms` tells what is heard of that. When nothing more is heard, the last deadline stands.
+    /// One that another process renews: `validity` tells what is heard of that. When nothing more is heard, the last deadline stands.
     pub fn led(
         coordinator: &Coordinator,
         election: &ElectionName,
         credential: Credential,
         ttl: Span,
-        terms: watch::Receiver<Terms>,
+        validity: watch::Receiver<Validity>,
     ) -> Region {
         let (coordinator, election) = (coordinator.clone(), election.clone());
-        Region { coordinator, election, credential, ttl, terms, status: None }
+        Region { coordinator, election, credential, ttl, validity, status: None }
     }
 
     /// Its name.
@@ -78,7 +78,7 @@ impl Region {
 
     /// When whatever is done under it must have stopped, unless it is renewed.
     pub fn deadline(&self) -> Moment {
-        if self.lost().is_some() { Moment::default() } else { self.terms.borrow().deadline }
+        if self.lost().is_some() { Moment::default() } else { self.validity.borrow().deadline }
     }
 
     /// Why it is lost, where that is known in this process.
@@ -91,7 +91,7 @@ impl Region {
 
     /// What is shown of it.
     pub(crate) fn proof(&self) -> Proof {
-        let (election, epoch) = (self.election.clone(), self.terms.borrow().token);
+        let (election, epoch) = (self.election.clone(), self.validity.borrow().token);
         Proof { election, epoch, credential: self.credential, seen: None }
     }
 
@@ -129,10 +129,10 @@ impl Region {
                 None => std::future::pending().await,
             }
         };
-        let terms = &mut self.terms;
+        let validity = &mut self.validity;
         tokio::select! {
             why = stands => Some(format!("it lost {}: {why}", self.election)),
-            told = terms.changed() => match told {
+            told = validity.changed() => match told {
                 Ok(()) => None,
                 Err(_) if here => Some(format!("{} is not renewed any more", self.election)),
                 // The last deadline stands; whoever waits for it sees it pass.

@@ -16,26 +16,26 @@ use tokio::sync::watch;
 use crate::coordinator::{Coordinator, Renewed};
 use crate::error::Error;
 use crate::grant::Grant;
-use crate::leadership::Terms;
+use crate::leadership::Validity;
+use crate::lease_state::{LeaseState, Status};
 use crate::region::Region;
-use crate::seat::{Seat, Status};
 
 /// When a leader puts its own transition into the history: not at once, since it has better things to do.
 const RECORD_AFTER: Span = Span::millis(50);
 
 /// What the holder and the renewing task share. `ensure` reads it without a lock.
 pub(crate) struct Shared {
-    pub(crate) seat: Seat,
+    pub(crate) lease: LeaseState,
     /// The region under which it leads, if it leads under one.
     pub(crate) region: Option<Region>,
-    /// The deadline of its own lease in nanoseconds on the boot-time clock; the seat's is the region's if that is earlier.
+    /// The deadline of its own lease in nanoseconds on the boot-time clock; the lease state has the region's if that is earlier.
     pub(crate) lease_until: AtomicU64,
     pub(crate) progress: AtomicBool,
     pub(crate) spent_tokens: AtomicU64,
     /// In nanoseconds from the grant until the work began; zero until then.
     pub(crate) promotion: AtomicU64,
     pub(crate) phase: std::sync::Mutex<Option<Phase>>,
-    pub(crate) terms: watch::Sender<Terms>,
+    pub(crate) validity: watch::Sender<Validity>,
     /// Told to the renewing task: renew at once.
     pub(crate) nudge: tokio::sync::Notify,
 }
@@ -50,14 +50,14 @@ impl Shared {
             self.region.as_ref().map(|region| Margins::STANDARD.usable(region.ttl()).scaled(1, 2));
         let reserve = of_region.map_or(reserve, |of_region| reserve.min(of_region));
         loop {
-            let deadline = self.seat.deadline();
+            let deadline = self.lease.deadline();
             let now = boot::now();
             if now >= deadline {
                 return self.why_run_out();
             }
             let overdue = now >= deadline - reserve;
             if overdue {
-                self.seat.overdue();
+                self.lease.overdue();
             }
             let until = if overdue { deadline } else { deadline - reserve };
             if let Err(error) = boot::sleep_until(until).await {
@@ -73,10 +73,10 @@ impl Shared {
             return why;
         }
         match &self.region {
-            Some(region) if region.deadline() <= self.seat.deadline() => {
+            Some(region) if region.deadline() <= self.lease.deadline() => {
                 format!("the lease of {} was not renewed in time", region.election())
             }
-            Some(_) | None => self.seat.why_not_renewed(),
+            Some(_) | None => self.lease.why_not_renewed(),
         }
     }
 
@@ -90,16 +90,16 @@ impl Shared {
     async fn follow_region(&self) -> String {
         let Some(mut region) = self.region.clone() else { return std::future::pending().await };
         loop {
-            let (from, to) = (self.seat.deadline(), self.allowed());
+            let (from, to) = (self.lease.deadline(), self.allowed());
             // What is lost has no deadline that could move.
             if boot::now() >= from.min(to) {
                 return self.why_run_out();
             }
             if from != to {
-                if !self.seat.moved(from, to) {
+                if !self.lease.moved(from, to) {
                     return self.why_run_out();
                 }
-                self.terms.send_modify(|terms| terms.deadline = to);
+                self.validity.send_modify(|validity| validity.deadline = to);
             }
             if let Some(why) = region.changed().await {
                 return why;
@@ -123,7 +123,7 @@ pub(crate) struct Renewer {
 impl Drop for Renewer {
     /// Whatever ends the task, the leadership is not renewed from then on.
     fn drop(&mut self) {
-        self.shared.seat.lose("its renewals have stopped");
+        self.shared.lease.lose("its renewals have stopped");
     }
 }
 
@@ -155,7 +155,7 @@ impl Renewer {
             why = shared.run_out(reserve) => why,
             why = shared.follow_region() => why,
         };
-        shared.seat.lose(&why);
+        shared.lease.lose(&why);
     }
 
     async fn renew_until_lost(&mut self) -> String {
@@ -204,7 +204,7 @@ impl Renewer {
                 let leader = document.leader.as_ref();
                 let awaiting = document.state == baton_election::State::AwaitingApproval;
                 leader.is_some_and(|leader| self.is_ours(leader))
-                    && awaiting == self.shared.seat.is_awaiting()
+                    && awaiting == self.shared.lease.is_awaiting()
             }),
             Err(_) => true,
         }
@@ -212,7 +212,7 @@ impl Renewer {
 
     fn is_ours(&self, leader: &Leader) -> bool {
         leader.incarnation == self.coordinator.backend.incarnation_of(&self.election, &self.credential)
-            && leader.epoch == self.shared.seat.token()
+            && leader.epoch == self.shared.lease.token()
     }
 
     /// Puts this leadership's transition, as it stands, into the history, so that the successor need not.
@@ -262,7 +262,7 @@ impl Renewer {
         let spent = self.shared.spent_tokens.load(Ordering::Acquire);
         let phase = *self.shared.phase.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         Renew {
-            epoch: self.shared.seat.token(),
+            epoch: self.shared.lease.token(),
             credential: self.credential,
             progress,
             spent_tokens: (spent > 0).then_some(spent),
@@ -275,21 +275,21 @@ impl Renewer {
     fn answered(&mut self, renewed: &Renewed) -> Result<(), String> {
         match &renewed.answer {
             Answer::Renewed { epoch, awaiting_approval, .. } => {
-                let (now, before) = (boot::now(), self.shared.seat.deadline());
+                let (now, before) = (boot::now(), self.shared.lease.deadline());
                 let too_late = || Err("a renewal was answered after the deadline".to_string());
                 if self.tenure.renewed(renewed.asked_at, now) == TenureState::Lost {
                     return too_late();
                 }
                 self.tenure.lasts(renewed.ttl.unwrap_or(self.tenure.ttl()));
                 self.limit_at = renewed.limit_in.map(|limit| now + limit);
-                self.shared.seat.heard(*epoch, *awaiting_approval);
+                self.shared.lease.heard(*epoch, *awaiting_approval);
                 self.shared.lease_until.store(self.tenure.deadline().as_nanos(), Ordering::Release);
                 let deadline = self.shared.allowed();
                 // What is lost has no deadline that could move.
-                if now >= before || !self.shared.seat.renewed(before, deadline) {
+                if now >= before || !self.shared.lease.renewed(before, deadline) {
                     return too_late();
                 }
-                self.shared.terms.send_replace(Terms { token: *epoch, deadline });
+                self.shared.validity.send_replace(Validity { token: *epoch, deadline });
                 Ok(())
             }
             Answer::Ended { cause, reason } => Err(format!("it was ended ({cause}): {reason}")),
@@ -301,7 +301,7 @@ impl Renewer {
         match self.tenure.standing(boot::now()) {
             TenureState::Lost => Err(failed(error)),
             TenureState::Jeopardy => {
-                self.shared.seat.tell(Status::Jeopardy(failed(error)));
+                self.shared.lease.tell(Status::Jeopardy(failed(error)));
                 Ok(())
             }
             TenureState::Safe | TenureState::Offered => Ok(()),

@@ -11,8 +11,8 @@ use baton_election::operator::OperatorKey;
 use baton_election::time::Span;
 use baton_election::{ContentHash, Refusal, hex};
 
-use crate::coordinator::Coordinator;
 use crate::error::Error;
+use crate::operators::Operators;
 
 /// What lets one browser sign in, once.
 pub struct SignInLink {
@@ -30,12 +30,12 @@ impl SignInLink {
     }
 }
 
-impl Coordinator {
-    fn page(&self) -> Result<&dyn Page, Error> {
-        let page = self.backend.page();
+impl<'a> Operators<'a> {
+    fn page(self) -> Result<&'a dyn Page, Error> {
+        let page = self.0.backend.page();
         let page = page.ok_or_else(|| {
             Error::Refused(Refusal::invalid(
-                format!("{} has no page: a server has one", self.backend.location()),
+                format!("{} has no page: a server has one", self.0.backend.location()),
                 "start one with `baton serve`, and name it: --store http://HOST:PORT",
             ))
         })?;
@@ -49,7 +49,7 @@ impl Coordinator {
     }
 
     /// Lets a browser act for an operator for so long.
-    pub async fn sign_in(&self, by: &OperatorKey, lasts: Span) -> Result<SignInLink, Error> {
+    pub async fn sign_in(self, by: &OperatorKey, lasts: Span) -> Result<SignInLink, Error> {
         let (mut seed, mut code) = ([0; 32], [0; 32]);
         getrandom::fill(&mut seed).map_err(std::io::Error::other)?;
         getrandom::fill(&mut code).map_err(std::io::Error::other)?;
@@ -59,7 +59,7 @@ impl Coordinator {
     }
 
     /// Ends every sign-in of this operator at the server.
-    pub async fn sign_out(&self, by: &OperatorKey) -> Result<(), Error> {
+    pub async fn sign_out(self, by: &OperatorKey) -> Result<(), Error> {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(std::io::Error::other)?;
         self.delegate(by, &OperatorKey::from_seed(seed), "", Span::ZERO).await.map(drop)
@@ -67,15 +67,15 @@ impl Coordinator {
 
     /// Returns where the page is for which it counts.
     async fn delegate(
-        &self,
+        self,
         by: &OperatorKey,
         browser: &OperatorKey,
         code: &str,
         lasts: Span,
     ) -> Result<String, Error> {
         let page = self.page()?;
-        let server = retried(self.patience, || page.run()).await?;
-        let store = self.info().await?.id;
+        let server = retried(self.0.patience, || page.run()).await?;
+        let store = self.0.info().await?.id;
         let code = ContentHash::of(code.as_bytes());
         // Of several servers the one that answered: another has another run, and refuses it.
         let origin = page.address().trim_end_matches('/').to_string();
@@ -87,7 +87,7 @@ impl Coordinator {
             code,
             lasts,
         });
-        retried(self.patience, || page.begin_sign_in(&given)).await?;
+        retried(self.0.patience, || page.begin_sign_in(&given)).await?;
         Ok(origin)
     }
 }

@@ -3,10 +3,16 @@
 //! A secret is made here and is sent nowhere: the order that is signed has its hash. Whoever can write the store by other means than
 //! Baton's is not bound by the signature.
 
+use std::collections::BTreeMap;
+
+use baton_api::retried;
+use baton_api::uses::TokenUse;
 use baton_election::operator::{Act, OperatorKey};
-use baton_election::store_quorum::OrderOutcome;
+use baton_election::store_quorum::{OrderOutcome, PendingOrder};
 use baton_election::time::Span;
-use baton_election::tokens::{Pattern, Proof, Role, SignedTokenOrder, TokenChange, TokenEntry, TokenSecret};
+use baton_election::tokens::{
+    Pattern, Proof, Role, SignedTokenOrder, TokenChange, TokenEntry, TokenOrder, TokenSecret,
+};
 use baton_election::{Answer, ElectionName, Refusal, TokenId, Tokens};
 use baton_store::boot;
 
@@ -44,29 +50,40 @@ pub struct Swept {
     pub failed: Vec<(ElectionName, Error)>,
 }
 
+/// The access tokens of a store's server.
+#[derive(Clone, Copy)]
+pub struct AccessTokens<'a>(pub(crate) &'a Coordinator);
+
 impl Coordinator {
+    /// The access tokens: listed, created and revoked.
+    pub fn tokens(&self) -> AccessTokens<'_> {
+        AccessTokens(self)
+    }
+}
+
+impl AccessTokens<'_> {
     /// The access tokens, without their hashes.
-    pub async fn tokens(&self) -> Result<Tokens, Error> {
-        Ok(self.known_tokens().await?.shown())
+    pub async fn list(self) -> Result<Tokens, Error> {
+        Ok(self.known().await?.shown())
     }
 
-    pub(crate) async fn known_tokens(&self) -> Result<Tokens, Error> {
-        Ok(baton_executor::known_tokens(&*self.backend).await?)
+    pub(crate) async fn known(self) -> Result<Tokens, Error> {
+        Ok(baton_executor::known_tokens(&*self.0.backend).await?)
     }
 
     /// Creates a token. What is returned first is its only copy. Where the store asks for several operators, the token opens nothing until they have
     /// signed too, as the outcome says.
-    pub async fn create_token(
-        &self,
+    pub async fn create(
+        self,
         by: &OperatorKey,
         new: &NewToken,
     ) -> Result<(TokenSecret, TokenEntry, OrderOutcome), Error> {
-        self.create_token_urgently(by, new, None).await
+        self.create_urgently(by, new, None).await
     }
 
     /// The same; with a reason to, without waiting for the other operators, if the store lets one act alone.
-    pub async fn create_token_urgently(
-        &self,
+    pub async fn create_urgently(
+        self,
         by: &OperatorKey,
         new: &NewToken,
         break_glass: Option<&str>,
@@ -82,7 +99,7 @@ impl Coordinator {
 
     /// Creates an entry that a client certificate or a JWT opens. There is no secret to hand out.
     pub async fn allow(
-        &self,
+        self,
         by: &OperatorKey,
         new: &NewToken,
         proof: Proof,
@@ -92,7 +109,7 @@ impl Coordinator {
     }
 
     async fn create_entry(
-        &self,
+        self,
         by: &OperatorKey,
         new: &NewToken,
         id: TokenId,
@@ -115,36 +132,36 @@ impl Coordinator {
             by: by.public(),
         };
         let create = TokenChange::Create { token: entry.clone() };
-        let outcome = self.change_tokens(by, &create, break_glass).await?;
+        let outcome = self.change(by, &create, break_glass).await?;
         Ok((entry, outcome))
     }
 
     /// Revokes a token: the server refuses it from then on.
-    pub async fn revoke_token(&self, by: &OperatorKey, id: TokenId) -> Result<OrderOutcome, Error> {
-        self.revoke_token_urgently(by, id, None).await
+    pub async fn revoke(self, by: &OperatorKey, id: TokenId) -> Result<OrderOutcome, Error> {
+        self.revoke_urgently(by, id, None).await
     }
 
     /// The same; with a reason to, without waiting for the other operators, if the store asks for several and lets one act alone.
-    pub async fn revoke_token_urgently(
-        &self,
+    pub async fn revoke_urgently(
+        self,
         by: &OperatorKey,
         id: TokenId,
         break_glass: Option<&str>,
     ) -> Result<OrderOutcome, Error> {
-        self.change_tokens(by, &TokenChange::Revoke { id }, break_glass).await
+        self.change(by, &TokenChange::Revoke { id }, break_glass).await
     }
 
     /// Deposes everybody whose lease was granted through an access token. With `force` successors do not wait for those leases.
     ///
     /// Whoever revokes the token first leaves nobody out: a request that is under way then may be granted, so it is looked again until
     /// nothing is found. What is granted later to somebody who waited in line is an offer, which takes the token to be claimed.
-    pub async fn depose_through(&self, by: &OperatorKey, id: TokenId, force: bool) -> Result<Swept, Error> {
+    pub async fn depose(self, by: &OperatorKey, id: TokenId, force: bool) -> Result<Swept, Error> {
         let mut swept = Swept::default();
         let act = Act::Depose { force, reason: format!("access token {id} was revoked") };
         for _ in 0..MAX_ATTEMPTS {
             let mut found = false;
-            for election in self.elections().await? {
-                let view = self.view(&election).await?;
+            for election in self.0.elections().await? {
+                let view = self.0.view(&election).await?;
                 let Some(document) = &view.document else { continue };
                 let leads = document.leader.as_ref().is_some_and(|leader| leader.through == Some(id));
                 // Whoever was deposed before, but is waited for.
@@ -155,7 +172,7 @@ impl Coordinator {
                     continue;
                 }
                 found = true;
-                match self.operate(&election, by, &act).await {
+                match self.0.operate(&election, by, &act).await {
                     // The election changed after the act was signed: the next round looks at it again.
                     Err(Error::Refused(Refusal::Stale { .. })) => {}
                     Err(Error::Store(error)) if error.is_passing() => return Err(error.into()),
@@ -172,16 +189,16 @@ impl Coordinator {
     }
 
     /// Signs a change, anew as often as somebody else's comes first.
-    async fn change_tokens(
-        &self,
+    async fn change(
+        self,
         by: &OperatorKey,
         change: &TokenChange,
         break_glass: Option<&str>,
     ) -> Result<OrderOutcome, Error> {
-        let info = self.fresh_info(false).await?;
+        let info = self.0.fresh_info(false).await?;
         let (mut attempt, mut was_there) = (1, false);
         loop {
-            let tokens = self.known_tokens().await?;
+            let tokens = self.known().await?;
             // An earlier attempt whose answer was lost may have done it.
             let is_there = |id: TokenId| tokens.tokens.iter().any(|entry| entry.id == id);
             let done = match change {
@@ -194,9 +211,9 @@ impl Coordinator {
             was_there = matches!(change, TokenChange::Revoke { id } if is_there(*id));
             let alone = break_glass.map(ToString::to_string);
             let order = by.sign_tokens_urgently(&info, &tokens, change.clone(), alone, boot::wall());
-            match self.order_tokens(&order).await {
+            match self.submit(&order).await {
                 Err(Error::Refused(Refusal::Invalid { .. }))
-                    if attempt < MAX_ATTEMPTS && self.known_tokens().await?.orders != tokens.orders =>
+                    if attempt < MAX_ATTEMPTS && self.known().await?.orders != tokens.orders =>
                 {
                     attempt += 1;
                 }
@@ -206,8 +223,28 @@ impl Coordinator {
     }
 
     /// Carries out a signed change of the access tokens, or has it wait for more signatures.
-    pub async fn order_tokens(&self, order: &SignedTokenOrder) -> Result<OrderOutcome, Error> {
-        Ok(self.backend.orders()?.order_tokens(self.patience, order).await?)
+    pub async fn submit(self, order: &SignedTokenOrder) -> Result<OrderOutcome, Error> {
+        Ok(self.0.backend.orders()?.order_tokens(self.0.patience, order).await?)
+    }
+
+    /// Signs an order on access tokens that another operator has signed.
+    pub async fn cosign(
+        self,
+        by: &OperatorKey,
+        waiting: &PendingOrder<TokenOrder>,
+    ) -> Result<OrderOutcome, Error> {
+        let info = self.0.fresh_info(false).await?;
+        let next = info.number_after(self.known().await?.orders);
+        waiting.check(&info, next, boot::wall())?;
+        self.submit(&by.cosign_order(waiting)).await
+    }
+
+    /// The last use of each access token that was used since the server began. None without a server.
+    pub async fn uses(self) -> Result<Option<BTreeMap<TokenId, TokenUse>>, Error> {
+        match self.0.backend.uses() {
+            Some(uses) => Ok(Some(retried(self.0.patience, || uses.uses()).await?)),
+            None => Ok(None),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use baton_api::Elections;
-use baton_api::waiting::{MOST_SHOWN, Waiting};
+use baton_api::waiting::{MOST_SHOWN, WaitingCandidate};
 use baton_election::time::{Moment, WallTime};
 use baton_election::{AgentName, Credential, ElectionName, Incarnation};
 use baton_store::boot;
@@ -11,13 +11,14 @@ use baton_store::waiting::NOTE_EVERY;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+use crate::candidacy::Candidates;
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 
-impl Coordinator {
+impl Candidates<'_> {
     /// Those who wait to lead, where the store shows them; at most [`MOST_SHOWN`]. One that was killed may be among them for a minute.
-    pub async fn waiting(&self, election: &ElectionName) -> Result<Vec<Waiting>, Error> {
-        match self.backend.waiters() {
+    pub async fn waiting(self, election: &ElectionName) -> Result<Vec<WaitingCandidate>, Error> {
+        match self.0.backend.waiters() {
             Some(waiters) => Ok(waiters.waiting(election, MOST_SHOWN).await?),
             None => Ok(Vec::new()),
         }
@@ -29,7 +30,7 @@ pub(crate) struct Note {
     backend: Arc<dyn Elections>,
     election: ElectionName,
     agent: AgentName,
-    life: Incarnation,
+    incarnation: Incarnation,
     since: WallTime,
     /// When it is written the next time; none if it never was.
     due: Option<Moment>,
@@ -47,7 +48,7 @@ impl Note {
             backend: Arc::clone(&coordinator.backend),
             election: election.clone(),
             agent: agent.clone(),
-            life: credential.incarnation,
+            incarnation: credential.incarnation,
             since: boot::wall(),
             due: None,
             writing: None,
@@ -62,12 +63,13 @@ impl Note {
             return;
         }
         self.due = Some(boot::now() + NOTE_EVERY);
-        let (backend, election, life) = (Arc::clone(&self.backend), self.election.clone(), self.life);
-        let waiting = Waiting { agent: self.agent.clone(), since: self.since };
+        let (backend, election, incarnation) =
+            (Arc::clone(&self.backend), self.election.clone(), self.incarnation);
+        let waiting = WaitingCandidate { agent: self.agent.clone(), since: self.since };
         self.writing = Some(tokio::spawn(async move {
             if let Some(waiters) = backend.waiters() {
                 // Whether it can be written matters to nobody: it decides nothing.
-                let _ = waiters.note(&election, &waiting, life).await;
+                let _ = waiters.note(&election, &waiting, incarnation).await;
             }
         }));
     }
@@ -78,12 +80,12 @@ impl Drop for Note {
     fn drop(&mut self) {
         let (Some(writing), Ok(runtime)) = (self.writing.take(), Handle::try_current()) else { return };
         let (backend, election) = (Arc::clone(&self.backend), self.election.clone());
-        let (agent, life) = (self.agent.clone(), self.life);
+        let (agent, incarnation) = (self.agent.clone(), self.incarnation);
         runtime.spawn(async move {
             // Not before it is written: it would be written after.
             let _ = writing.await;
             if let Some(waiters) = backend.waiters() {
-                let _ = waiters.leave(&election, &agent, life).await;
+                let _ = waiters.leave(&election, &agent, incarnation).await;
             }
         });
     }

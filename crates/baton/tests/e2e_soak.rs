@@ -66,7 +66,7 @@ async fn write(stage: &Stage, coordinator: &Coordinator, leadership: &Leadership
     let resource = resource();
     let (token, agent) = (leadership.token(), Some(leadership.agent()));
     let entry = Entry { resource: &resource, token, agent, note: "", hold: None };
-    match coordinator.admit(&entry, Some(&election())).await {
+    match coordinator.fences().admit(&entry, Some(&election())).await {
         Ok(fence) => {
             assert!(fence.highest >= token);
             stage.writes.fetch_add(1, Ordering::Relaxed);
@@ -146,7 +146,7 @@ async fn never_two_leaders_and_tokens_that_never_go_back() {
     }
     support::in_time(agents.join_all()).await;
     let looker = support::client(&open());
-    let accepted = looker.accepted(&resource()).await.unwrap();
+    let accepted = looker.fences().accepted(&resource()).await.unwrap();
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let figures = format!(
         "{} leaderships, {} writes, {} refused",

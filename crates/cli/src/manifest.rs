@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use baton::covers::{self, Coverage, CoversError, Differences};
 use baton::election::command::MAX_CHECKPOINT_BYTES;
+use baton::manifest::{self, Coverage, Differences, ManifestError};
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
@@ -22,10 +22,10 @@ pub(crate) async fn cover(
     state: &StateFolder,
     state_bytes: usize,
 ) -> Result<Coverage, Failure> {
-    let looked = tokio::task::spawn_blocking(move || covers::look(&places)).await;
-    let looked = looked.map_err(std::io::Error::other)?.map_err(|error| failed(&error))?;
+    let scan = tokio::task::spawn_blocking(move || manifest::scan(&places)).await;
+    let scan = scan.map_err(std::io::Error::other)?.map_err(|error| failed(&error))?;
     let room = MAX_CHECKPOINT_BYTES.saturating_sub(state_bytes);
-    looked.covers(room, |text, sha256| {
+    scan.coverage(room, |text, sha256| {
         let kept = state.path().join(MANIFESTS).join(sha256.to_string());
         write_durably(&kept, text.as_bytes())?;
         Ok(kept.display().to_string())
@@ -40,18 +40,18 @@ pub(crate) async fn compare(
 ) -> Result<Differences, Failure> {
     let covers = covers.clone();
     let below = [below, &[state.path().join(MANIFESTS)]].concat();
-    let compared = tokio::task::spawn_blocking(move || covers::compare(&covers, &below)).await;
+    let compared = tokio::task::spawn_blocking(move || manifest::compare(&covers, &below)).await;
     compared.map_err(std::io::Error::other)?.map_err(|error| failed(&error))
 }
 
-fn failed(error: &CoversError) -> Failure {
+fn failed(error: &ManifestError) -> Failure {
     let hint = match error {
-        CoversError::Place { .. } => "name files and folders that are there",
-        CoversError::TooMuch { .. } | CoversError::TooMany(_) => {
+        ManifestError::Place { .. } => "name files and folders that are there",
+        ManifestError::TooMuch { .. } | ManifestError::TooMany(_) => {
             "name what matters; of a working tree of git only what differs from its commit is listed"
         }
-        CoversError::Git { .. } => "see what `git fsck` says there",
-        CoversError::Manifest { .. } => {
+        ManifestError::Git { .. } => "see what `git fsck` says there",
+        ManifestError::Manifest { .. } => {
             "it lies on the machine that the checkpoint was written on; name its folder: --compare=FOLDER"
         }
     };
@@ -104,7 +104,7 @@ pub(crate) fn lines(covers: &Coverage, differences: &Differences) -> Vec<String>
     }
     if !elsewhere.is_empty() {
         lines.push(
-            "not looked at, since it is not below the working folder (name it: --compare=PATH):".to_string(),
+            "not scan at, since it is not below the working folder (name it: --compare=PATH):".to_string(),
         );
         lines.extend(elsewhere.iter().map(|path| format!("  {}", clean(path))));
     }

@@ -13,7 +13,7 @@ use baton::election::time::{Moment, Span};
 use baton::election::{AgentName, Credential, ElectionName, Epoch, Incarnation};
 use baton::store::boot::Boot;
 use baton::store::{Access, boot};
-use baton::{Coordinator, Leadership, Memory, Region, Terms};
+use baton::{Coordinator, Leadership, Memory, Region, Validity};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -43,7 +43,7 @@ struct Note {
 
 /// Notes how a lease stands. Best effort: who reads an older note stops earlier.
 pub(crate) fn note(path: &Path, lead: &Leadership) {
-    let Terms { token, deadline } = *lead.terms().borrow();
+    let Validity { token, deadline } = *lead.validity().borrow();
     let note = Note {
         election: lead.election().clone(),
         incarnation: lead.credential().incarnation,
@@ -101,9 +101,9 @@ impl Around {
             return None;
         }
         let ttl = Span::millis(note.ttl_ms);
-        let (teller, terms) = watch::channel(Terms { token: note.token, deadline: note.deadline });
+        let (teller, validity) = watch::channel(Validity { token: note.token, deadline: note.deadline });
         tokio::spawn(self.clone().follow(note.incarnation, teller));
-        Some(Region::led(&self.coordinator, &self.region, credential, ttl, terms))
+        Some(Region::led(&self.coordinator, &self.region, credential, ttl, validity))
     }
 
     fn read(&self) -> Option<Note> {
@@ -112,11 +112,11 @@ impl Around {
     }
 
     /// Tells of every renewal of one leadership, as long as somebody listens.
-    async fn follow(self, incarnation: Incarnation, teller: watch::Sender<Terms>) {
+    async fn follow(self, incarnation: Incarnation, teller: watch::Sender<Validity>) {
         while !teller.is_closed() {
             if let Some(note) = self.read().filter(|note| note.incarnation == incarnation) {
-                let told = Terms { token: note.token, deadline: note.deadline };
-                teller.send_if_modified(|terms| std::mem::replace(terms, told) != told);
+                let told = Validity { token: note.token, deadline: note.deadline };
+                teller.send_if_modified(|validity| std::mem::replace(validity, told) != told);
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -181,11 +181,11 @@ async fn of_lease(context: &Context, region: &ElectionName, held: &Held) -> Resu
             note.map_or((Moment::default(), Span::ZERO), |note| (note.deadline, Span::millis(note.ttl_ms)))
         }
     };
-    let (_, terms) = watch::channel(Terms { token: held.epoch, deadline });
+    let (_, validity) = watch::channel(Validity { token: held.epoch, deadline });
     // A lease of the run around is in the store of that, whichever this command names.
     let url = variable("BATON_STORE").filter(|_| held.kept.is_none());
     let coordinator = in_store(context, url.as_deref()).await?;
-    Ok(Region::led(&coordinator, region, held.credential, ttl, terms))
+    Ok(Region::led(&coordinator, region, held.credential, ttl, validity))
 }
 
 /// What a renewal of this lease must show, if it is one under a region.
@@ -216,8 +216,8 @@ pub(crate) async fn of_held(
             }
             let coordinator = in_store(context, variable("BATON_REGION_STORE").as_deref()).await?;
             // The run around keeps the deadline.
-            let (_, terms) = watch::channel(Terms { token, deadline: boot::now() });
-            Ok(Some(Region::led(&coordinator, &name, credential, Span::ZERO, terms)))
+            let (_, validity) = watch::channel(Validity { token, deadline: boot::now() });
+            Ok(Some(Region::led(&coordinator, &name, credential, Span::ZERO, validity)))
         }
     }
 }

@@ -76,7 +76,7 @@ impl Duty {
                 coordinator.release_orphaned(election, *epoch, *credential, reason).await?;
             }
             GivesBack::Hold { resource, credential } => {
-                connect.await?.leave_hold(resource, credential).await?;
+                connect.await?.fences().leave(resource, credential).await?;
             }
             GivesBack::Nothing => {}
         }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use baton::election::command::Ending;
 use baton::election::{AgentName, ElectionName, Moment, Span};
 use baton::store::boot;
-use baton::{Bid, Coordinator, Follower, Riding, Session, Status};
+use baton::{Bid, Coordinator, Follower, Session, SessionLeadership, Status};
 use tokio::task::JoinSet;
 
 use crate::support;
@@ -50,7 +50,7 @@ fn agent(number: usize) -> AgentName {
     AgentName::new(&format!("agent-{number}")).unwrap()
 }
 
-async fn acquire(session: Arc<Session>, number: usize) -> Riding {
+async fn acquire(session: Arc<Session>, number: usize) -> SessionLeadership {
     let bid = Bid { ttl: Some(Span::secs(30)), ..Bid::new(session.agent().clone()) };
     session.acquire(&election(number), &bid).await.unwrap()
 }
@@ -84,7 +84,11 @@ struct Handed {
 }
 
 /// One leader releases and waits until its followers know; another agent leads.
-async fn hand_over(riding: Riding, number: usize, to: Arc<Session>) -> (usize, Riding, u64, usize) {
+async fn hand_over(
+    riding: SessionLeadership,
+    number: usize,
+    to: Arc<Session>,
+) -> (usize, SessionLeadership, u64, usize) {
     let (_, notified) = riding.leave_telling(Ending::Stopped, "next", NOTIFY).await.unwrap();
     (number, acquire(to, number).await, notified.told, notified.silent.len())
 }
@@ -98,7 +102,7 @@ async fn run(url: String, size: Size) -> Handed {
     })
     .await;
     let announced = boot::now();
-    let mut riding: Vec<Option<Riding>> = each(size.elections, |number| {
+    let mut riding: Vec<Option<SessionLeadership>> = each(size.elections, |number| {
         let session = Arc::clone(&sessions[number % size.agents]);
         async move { Some(acquire(session, number).await) }
     })

@@ -72,7 +72,8 @@ async fn brief(url: String, election: String, agent: String, record: Record) {
         let Ok(lead) = coordinator.campaign(&name, campaign).await else { continue };
         let place = record.book.granted(&election, lead.token().0);
         let entry = Entry { resource: &resource, token: lead.token(), agent: None, note: "", hold: None };
-        let _ = tokio::time::timeout(Duration::from_secs(2), coordinator.admit(&entry, Some(&name))).await;
+        let _ = tokio::time::timeout(Duration::from_secs(2), coordinator.fences().admit(&entry, Some(&name)))
+            .await;
         let until = boot::now() + Span::millis(random.between(0, 200));
         while boot::now() < until && record.book.still(&election, place, || lead.ensure(Duration::ZERO)) {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -246,7 +247,7 @@ fn check(book: &Book, coordinator: &Coordinator, runtime: &tokio::runtime::Runti
     }
     for election in names("brief", BRIEF) {
         let resource = ResourceName::new(&format!("db/{election}")).unwrap();
-        let accepted = runtime.block_on(coordinator.accepted(&resource)).unwrap();
+        let accepted = runtime.block_on(coordinator.fences().accepted(&resource)).unwrap();
         assert!(!accepted.is_empty());
         assert!(accepted.is_sorted_by_key(|entry| entry.token), "{election}: {accepted:?}");
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use baton::election::{AgentName, ElectionName, Margins, Span};
 use baton::store::boot;
-use baton::{Bid, Campaign, Coordinator, Riding};
+use baton::{Bid, Campaign, Coordinator, SessionLeadership};
 use rustix::process::Signal;
 
 use crate::support::processes::signal;
@@ -112,7 +112,7 @@ fn a_server_that_is_killed_loses_no_lease_that_rides_and_doubles_none() {
     let (session, riding) = runtime.block_on(async {
         let coordinator = Coordinator::connect(&url).await.unwrap();
         let session = coordinator.announce(&AgentName::new("a").unwrap()).await.unwrap();
-        let mut riding: Vec<Riding> = Vec::new();
+        let mut riding: Vec<SessionLeadership> = Vec::new();
         for number in 0..200 {
             let name = election(&format!("e-{number}"));
             riding.push(session.acquire(&name, &bid("a", Span::secs(12))).await.unwrap());

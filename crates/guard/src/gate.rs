@@ -258,7 +258,7 @@ impl Gate {
             note: "baton guard",
             hold: Some(HoldRequest::short(self.holder(), HOLD)),
         };
-        self.coordinator.admit(&entry, Some(&self.election)).await.map(drop)
+        self.coordinator.fences().admit(&entry, Some(&self.election)).await.map(drop)
     }
 
     fn open(&self, token: Epoch, until: Moment) -> Arc<Cohort> {

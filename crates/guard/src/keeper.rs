@@ -48,7 +48,7 @@ async fn keep(gate: &Gate, cohort: &Arc<Cohort>) {
         }
         let asked_at = boot::now();
         let holder = gate.holder();
-        match before(until, gate.coordinator.keep_hold(&gate.resource, &gate.election, &holder)).await {
+        match before(until, gate.coordinator.fences().keep(&gate.resource, &gate.election, &holder)).await {
             Some(Ok(())) => {
                 let until = Margins::STANDARD.deadline(asked_at, HOLD);
                 gate.kept(cohort, until);
@@ -105,7 +105,7 @@ pub(crate) async fn give_back(gate: &Gate) {
     if let (true, Ok(next)) = (gate.is_at_rest(), baton::mint_credential()) {
         let holder = gate.holder();
         gate.next_holder(next);
-        let given = gate.coordinator.leave_hold(&gate.resource, &holder);
+        let given = gate.coordinator.fences().leave(&gate.resource, &holder);
         let _ = tokio::time::timeout(GIVING_BACK, given).await;
     }
 }

@@ -118,7 +118,7 @@ impl Guard {
         // Not the incarnation of its hold: every client of the upstream can read this name.
         let name = format!("baton-{}", baton::mint_credential()?.incarnation);
         let upstream = Upstream::new(&settings.upstream, settings.authority.as_ref(), name)?;
-        if let Ok(Some(found)) = coordinator.fence(&settings.resource).await
+        if let Ok(Some(found)) = coordinator.fences().get(&settings.resource).await
             && found.fence.election != settings.election
         {
             return Err(StartError::Bound { resource: settings.resource, election: found.fence.election });

@@ -303,7 +303,7 @@ async fn a_guard_that_stops_gives_its_hold_back_and_one_that_was_killed_is_waite
     lead(&store, "a", Span::secs(600)).await;
     assert_eq!(guard.put("/1", 1).await.status, 200);
     let resource = ResourceName::new("orders").unwrap();
-    let hold = async || coordinator(&store).fence(&resource).await.unwrap().unwrap().fence.hold;
+    let hold = async || coordinator(&store).fences().get(&resource).await.unwrap().unwrap().fence.hold;
     assert!(hold().await.is_some());
     guard.stop().await;
     assert!(hold().await.is_none());
@@ -317,7 +317,7 @@ async fn a_guard_that_stops_gives_its_hold_back_and_one_that_was_killed_is_waite
         hold: Some(baton::election::fence::HoldRequest::short(run, Span::secs(2))),
     };
     let begun = std::time::Instant::now();
-    coordinator(&store).admit(&entry, None).await.unwrap();
+    coordinator(&store).fences().admit(&entry, None).await.unwrap();
     let guard = RunningGuard::start(&store, &upstream.url(), LONG).await;
     assert_eq!(guard.put("/2", 1).await.status, 200);
     assert!(begun.elapsed() >= Duration::from_millis(1_500), "{:?}", begun.elapsed());
@@ -328,7 +328,7 @@ async fn an_idle_guard_gives_its_hold_back_and_the_next_is_another() {
     let (store, _, guard) = guarded(LONG).await;
     lead(&store, "a", Span::secs(600)).await;
     let resource = ResourceName::new("orders").unwrap();
-    let hold = async || coordinator(&store).fence(&resource).await.unwrap().unwrap().fence.hold;
+    let hold = async || coordinator(&store).fences().get(&resource).await.unwrap().unwrap().fence.hold;
     assert_eq!(guard.put("/1", 1).await.status, 200);
     let first = hold().await.unwrap().incarnation;
     let given_back = async {
@@ -340,7 +340,7 @@ async fn an_idle_guard_gives_its_hold_back_and_the_next_is_another() {
     assert_eq!(guard.put("/2", 1).await.status, 200);
     // A word that was sent to end the first, and comes late.
     let late = baton::election::Credential { incarnation: first, ..baton::mint_credential().unwrap() };
-    coordinator(&store).leave_hold(&resource, &late).await.unwrap();
+    coordinator(&store).fences().leave(&resource, &late).await.unwrap();
     assert_ne!(hold().await.expect("it ended another").incarnation, first);
 }
 
@@ -350,7 +350,7 @@ async fn nobody_ends_the_hold_of_a_guard_by_what_it_can_see() {
     let (store, upstream, guard) = guarded(LONG).await;
     let first = lead(&store, "a", Span::secs(600)).await;
     let resource = ResourceName::new("orders").unwrap();
-    let hold = async || coordinator(&store).fence(&resource).await.unwrap().unwrap().fence.hold;
+    let hold = async || coordinator(&store).fences().get(&resource).await.unwrap().unwrap().fence.hold;
     let slow = async {
         let begun = guard.put("/slow", 1).await;
         assert_eq!(begun.status, 200);
@@ -365,9 +365,9 @@ async fn nobody_ends_the_hold_of_a_guard_by_what_it_can_see() {
             ..baton::mint_credential().unwrap()
         };
         let attacker = coordinator(&store);
-        let left = attacker.leave_hold(&resource, &stolen).await.unwrap_err();
+        let left = attacker.fences().leave(&resource, &stolen).await.unwrap_err();
         assert_eq!(left.code(), "wrong-key", "{left}");
-        let kept = attacker.keep_hold(&resource, &support::election(), &stolen).await.unwrap_err();
+        let kept = attacker.fences().keep(&resource, &support::election(), &stolen).await.unwrap_err();
         assert_eq!(kept.code(), "wrong-key", "{kept}");
         assert_eq!(hold().await, Some(seen));
         // So the next leader is not let in by another guard while the slow write is under way.

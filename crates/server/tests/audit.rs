@@ -70,11 +70,11 @@ async fn embedded(path: &Path) -> Arc<dyn Store> {
 /// Everything that operators can do, and what is left of it.
 async fn do_everything(coordinator: &Coordinator) {
     let (one, two, e) = (operator(1), operator(2), election("e"));
-    coordinator.enrol(&one).await.unwrap();
+    coordinator.operators().enrol(&one).await.unwrap();
     let credential = baton::mint_credential().unwrap();
     let bid = Bid::new(AgentName::new("a").unwrap());
     coordinator.acquire(&e, &bid, credential, None, None).await.unwrap();
-    coordinator.add_operator(&one, two.public()).await.unwrap();
+    coordinator.operators().add(&one, two.public()).await.unwrap();
     let new = NewToken {
         role: Role::Observer,
         agents: vec![],
@@ -83,8 +83,8 @@ async fn do_everything(coordinator: &Coordinator) {
         note: "\u{1b}[31mnot red".to_string(),
         expires: None,
     };
-    let (_, entry, _) = coordinator.create_token(&one, &new).await.unwrap();
-    coordinator.revoke_token(&one, entry.id).await.unwrap();
+    let (_, entry, _) = coordinator.tokens().create(&one, &new).await.unwrap();
+    coordinator.tokens().revoke(&one, entry.id).await.unwrap();
     let mut policy = Policy::default();
     policy.operators.quorum = 2;
     coordinator.operate(&e, &one, &Act::SetPolicy { policy }).await.unwrap();
@@ -103,24 +103,24 @@ async fn do_everything(coordinator: &Coordinator) {
     }
     let alone = coordinator.operate_urgently(&e, &one, &Act::Resume, Some("fire")).await;
     assert!(matches!(alone, Err(Error::Refused(Refusal::Invalid { .. }))), "{alone:?}");
-    let spread = coordinator.pause_everything(&one, "fire").await.unwrap();
+    let spread = coordinator.orders().pause_all(&one, "fire").await.unwrap();
     assert_eq!(spread.waiting, std::slice::from_ref(&e), "its policy asks for two");
     let new =
         coordinator.acquire(&election("new"), &bid, baton::mint_credential().unwrap(), None, None).await;
     assert!(matches!(new, Err(Error::Refused(Refusal::Paused { .. }))), "{new:?}");
-    coordinator.resume_everything(&two).await.unwrap();
+    coordinator.orders().resume_all(&two).await.unwrap();
 }
 
 async fn look(coordinator: &Coordinator) {
     let e = Book::Election(election("e"));
     for (book, acts) in [(e.clone(), 43), (Book::Store, 4), (Book::Tokens, 2)] {
-        let verdict = coordinator.verify_audit(&book).await.unwrap();
+        let verdict = coordinator.audit().verify(&book).await.unwrap();
         assert_eq!((verdict.acts, &verdict.faults), (acts, &vec![]), "{book}");
-        let all = coordinator.audit(&book, usize::MAX).await.unwrap();
+        let all = coordinator.audit().read(&book, usize::MAX).await.unwrap();
         let numbers: Vec<u64> = all.iter().map(|entry| entry.number).collect();
         assert_eq!(numbers, (1..=acts as u64).collect::<Vec<_>>(), "{book}");
     }
-    let all = coordinator.audit(&e, usize::MAX).await.unwrap();
+    let all = coordinator.audit().read(&e, usize::MAX).await.unwrap();
     let deposed = &all[3];
     assert!(matches!(&deposed.ordered, Ordered::Act(act) if act.by == operator(2).public()));
     assert_eq!(deposed.with.iter().map(|with| with.by).collect::<Vec<_>>(), [operator(1).public()]);
@@ -146,19 +146,19 @@ async fn who_runs_on_the_store_itself_sees_a_pause_of_everything() {
     let (agent, people, e, one) = (client(), client(), election("e"), operator(1));
     let bid = Bid::new(AgentName::new("a").unwrap());
     let acquire = async || agent.acquire(&e, &bid, baton::mint_credential().unwrap(), None, None).await;
-    people.enrol(&one).await.unwrap();
+    people.operators().enrol(&one).await.unwrap();
     // It has looked at what the store knows of itself.
     let lease = acquire().await.unwrap();
     agent.release(&e, lease.epoch, lease.credential, None).await.unwrap();
-    people.add_operator(&one, operator(2).public()).await.unwrap();
+    people.operators().add(&one, operator(2).public()).await.unwrap();
     let mut policy = Policy::default();
     policy.operators.quorum = 2;
     people.operate(&e, &one, &Act::SetPolicy { policy }).await.unwrap();
-    let spread = people.pause_everything(&one, "fire").await.unwrap();
+    let spread = people.orders().pause_all(&one, "fire").await.unwrap();
     assert_eq!(spread.waiting, std::slice::from_ref(&e), "the election itself waits for another operator");
     let refused = acquire().await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::Paused { .. }))), "{refused:?}");
-    people.resume_everything(&one).await.unwrap();
+    people.orders().resume_all(&one).await.unwrap();
     acquire().await.unwrap();
 }
 
@@ -179,7 +179,7 @@ async fn everything_that_operators_do_is_kept_by_a_server_across_a_restart() {
     let client = server.client().await;
     look(&client).await;
     client.note(&election("e"), &operator(1), "later").await.unwrap();
-    let verdict = client.verify_audit(&Book::Election(election("e"))).await.unwrap();
+    let verdict = client.audit().verify(&Book::Election(election("e"))).await.unwrap();
     assert_eq!((verdict.acts, verdict.faults), (44, vec![]));
     drop(client);
     server.end().await;
@@ -231,7 +231,7 @@ async fn what_is_done_while_a_book_is_verified_is_no_fault_of_it() {
     let inner = MemoryStore::default();
     let people = Coordinator::with_store(Arc::new(inner.clone()), Memory::new());
     let (e, one) = (election("e"), operator(1));
-    people.enrol(&one).await.unwrap();
+    people.operators().enrol(&one).await.unwrap();
     people.operate(&e, &one, &Act::Pause { reason: String::new() }).await.unwrap();
     people.note(&e, &one, "before").await.unwrap();
     // A moment of activity, and one that does not end.
@@ -239,7 +239,7 @@ async fn what_is_done_while_a_book_is_verified_is_no_fault_of_it() {
         let lively = Lively::on(&inner);
         lively.acts.store(acts, Ordering::SeqCst);
         let verifier = Coordinator::with_store(Arc::new(lively), Memory::new());
-        let verdict = verifier.verify_audit(&Book::Election(e.clone())).await.unwrap();
+        let verdict = verifier.audit().verify(&Book::Election(e.clone())).await.unwrap();
         assert_eq!(verdict.faults, vec![], "while {acts} are done");
     }
     // Whoever puts the record of yesterday back is found all the same.
@@ -250,7 +250,7 @@ async fn what_is_done_while_a_book_is_verified_is_no_fault_of_it() {
     }
     let expect = inner.read(&key).await.unwrap().expect();
     inner.swap(&key, expect, &old, AgeStamp::Preserve, Persistence::Durable).await.unwrap();
-    let verdict = people.verify_audit(&Book::Election(e)).await.unwrap();
+    let verdict = people.audit().verify(&Book::Election(e)).await.unwrap();
     assert!(!verdict.faults.is_empty(), "{verdict:?}");
     // Nor does it help to delete the record.
     let (log, info) = (Key::Audit(Book::Election(election("e")), 0), Key::Store);
@@ -260,9 +260,9 @@ async fn what_is_done_while_a_book_is_verified_is_no_fault_of_it() {
         wiped.swap(key, Expect::Absent, &record, AgeStamp::Reset, Persistence::Durable).await.unwrap();
     }
     let people = Coordinator::with_store(Arc::new(wiped), Memory::new());
-    let verdict = people.verify_audit(&Book::Election(election("e"))).await.unwrap();
+    let verdict = people.audit().verify(&Book::Election(election("e"))).await.unwrap();
     assert!(verdict.faults[0].why.contains("record is gone"), "{verdict:?}");
-    let none = people.verify_audit(&Book::Election(election("f"))).await;
+    let none = people.audit().verify(&Book::Election(election("f"))).await;
     assert!(matches!(none, Err(Error::Refused(Refusal::UnknownElection { .. }))), "{none:?}");
 }
 
@@ -281,7 +281,7 @@ async fn a_store_whose_first_orders_were_not_logged_is_whole() {
         .await
         .unwrap();
     let people = Coordinator::with_store(Arc::new(store), Memory::new());
-    people.pause_everything(&two, "fire").await.unwrap();
+    people.orders().pause_all(&two, "fire").await.unwrap();
     let new = NewToken {
         role: Role::Observer,
         agents: vec![],
@@ -290,11 +290,11 @@ async fn a_store_whose_first_orders_were_not_logged_is_whole() {
         note: String::new(),
         expires: None,
     };
-    people.create_token(&two, &new).await.unwrap();
-    people.remove_operator(&one, two.public()).await.unwrap();
-    people.resume_everything(&one).await.unwrap();
+    people.tokens().create(&two, &new).await.unwrap();
+    people.operators().remove(&one, two.public()).await.unwrap();
+    people.orders().resume_all(&one).await.unwrap();
     for (book, acts) in [(Book::Store, 3), (Book::Tokens, 1)] {
-        let verdict = people.verify_audit(&book).await.unwrap();
+        let verdict = people.audit().verify(&book).await.unwrap();
         assert_eq!((verdict.acts, verdict.faults), (acts, vec![]), "{book}");
     }
 }
@@ -304,7 +304,7 @@ async fn the_orders_on_tokens_are_not_all_verified_for_everybody_who_looks() {
     let store = Lively::on(&MemoryStore::default());
     let server = RunningServer::on(Arc::new(store.clone())).await;
     let client = server.client().await;
-    client.enrol(&operator(1)).await.unwrap();
+    client.operators().enrol(&operator(1)).await.unwrap();
     let new = NewToken {
         role: Role::Observer,
         agents: vec![],
@@ -313,16 +313,16 @@ async fn the_orders_on_tokens_are_not_all_verified_for_everybody_who_looks() {
         note: String::new(),
         expires: None,
     };
-    client.create_token(&operator(1), &new).await.unwrap();
+    client.tokens().create(&operator(1), &new).await.unwrap();
     let before = store.readings.load(Ordering::SeqCst);
     for _ in 0..20 {
-        assert_eq!(client.audit(&Book::Tokens, 10).await.unwrap().len(), 1);
+        assert_eq!(client.audit().read(&Book::Tokens, 10).await.unwrap().len(), 1);
     }
     let looks = store.readings.load(Ordering::SeqCst) - before;
     assert!(looks < 10, "{looks} looks for 20 who asked");
     // What was ordered since is looked at.
-    client.create_token(&operator(1), &new).await.unwrap();
-    let verdict = client.verify_audit(&Book::Tokens).await.unwrap();
+    client.tokens().create(&operator(1), &new).await.unwrap();
+    let verdict = client.audit().verify(&Book::Tokens).await.unwrap();
     assert_eq!((verdict.acts, verdict.faults), (2, vec![]));
     drop(client);
     server.end().await;

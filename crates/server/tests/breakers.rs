@@ -64,7 +64,7 @@ async fn engine(bars: Bars) -> (Engine, MemoryStore) {
     let store = MemoryStore::default();
     let client = Coordinator::with_store(Arc::new(store.clone()), Memory::new());
     let operator = OperatorKey::from_seed([42; 32]);
-    client.enrol(&operator).await.unwrap();
+    client.operators().enrol(&operator).await.unwrap();
     let breakers = Breakers { failures: 2, cool_off: Span::secs(3_600), probes: 1, generation: 0, bars };
     let policy = Policy { breakers: Some(breakers), ..Policy::default() };
     client.operate(&name(), &operator, &Act::SetPolicy { policy }).await.unwrap();

@@ -298,7 +298,11 @@ async fn nothing_is_shown_before_it_is_durable() {
 #[tokio::test]
 async fn what_is_no_renewal_does_not_lengthen_a_lease() {
     let (store, operator) = (FaultyStore::default(), OperatorKey::from_seed([1; 32]));
-    Coordinator::with_store(Arc::new(store.clone()), Memory::new()).enrol(&operator).await.unwrap();
+    Coordinator::with_store(Arc::new(store.clone()), Memory::new())
+        .operators()
+        .enrol(&operator)
+        .await
+        .unwrap();
     let engine = Engine::start(Arc::new(store)).await.unwrap();
     let epoch = grant(&engine, 1, Span::secs(30)).await;
     tokio::time::sleep(Duration::from_millis(600)).await;

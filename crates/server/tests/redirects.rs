@@ -213,10 +213,10 @@ async fn who_was_revoked_at_one_server_is_not_let_in_by_the_next() {
     let inner = MemoryStore::default();
     let direct = Coordinator::with_store(Arc::new(inner.clone()), Memory::new());
     let operator = OperatorKey::from_seed([7; 32]);
-    direct.enrol(&operator).await.unwrap();
+    direct.operators().enrol(&operator).await.unwrap();
     let new = agents();
-    let (kept, _, _) = direct.create_token(&operator, &new).await.unwrap();
-    let (revoked, entry, _) = direct.create_token(&operator, &new).await.unwrap();
+    let (kept, _, _) = direct.tokens().create(&operator, &new).await.unwrap();
+    let (revoked, entry, _) = direct.tokens().create(&operator, &new).await.unwrap();
     let options = Options { require_tokens: true, ..Options::default() };
     let first = server_with(Arc::new(inner.clone()), options.clone()).await;
     assert_eq!(until_said(first.address, revoked.reveal(), |status| status == 200).await, 200);
@@ -224,7 +224,7 @@ async fn who_was_revoked_at_one_server_is_not_let_in_by_the_next() {
     let untold = Held::on(&inner);
     untold.untold.store(true, Ordering::SeqCst);
     let second = server_with(Arc::new(untold), options).await;
-    direct.revoke_token(&operator, entry.id).await.unwrap();
+    direct.tokens().revoke(&operator, entry.id).await.unwrap();
     until_said(first.address, revoked.reveal(), |status| status == 401).await;
     first.stop.send(()).unwrap();
     first.served.await.unwrap();
@@ -232,7 +232,7 @@ async fn who_was_revoked_at_one_server_is_not_let_in_by_the_next() {
     assert_eq!(until_said(second.address, revoked.reveal(), answers).await, 401);
     assert_eq!(until_said(second.address, kept.reveal(), answers).await, 200);
     // It looks by itself.
-    let (late, _, _) = direct.create_token(&operator, &new).await.unwrap();
+    let (late, _, _) = direct.tokens().create(&operator, &new).await.unwrap();
     until_said(second.address, late.reveal(), |status| status == 200).await;
     second.stop.send(()).unwrap();
     second.served.await.unwrap();
@@ -255,9 +255,9 @@ async fn what_each_token_has_is_counted_the_same_by_the_server_that_takes_over()
     let inner = MemoryStore::default();
     let direct = Coordinator::with_store(Arc::new(inner.clone()), Memory::new());
     let operator = OperatorKey::from_seed([7; 32]);
-    direct.enrol(&operator).await.unwrap();
-    let (one, entry, _) = direct.create_token(&operator, &agents()).await.unwrap();
-    let (other, _, _) = direct.create_token(&operator, &agents()).await.unwrap();
+    direct.operators().enrol(&operator).await.unwrap();
+    let (one, entry, _) = direct.tokens().create(&operator, &agents()).await.unwrap();
+    let (other, _, _) = direct.tokens().create(&operator, &agents()).await.unwrap();
     let quotas = Quotas { token_elections: 3, ..Quotas::default() };
     let limits = Limits { quotas, ..Limits::default() };
     let options = Options { require_tokens: true, limits, ..Options::default() };
@@ -393,11 +393,11 @@ async fn who_the_operators_are_is_changed_through_the_servers_in_their_own_elect
         direct.view(&servers).await.unwrap().document.unwrap().operator_keys
     };
     let [one, two] = [1, 2].map(|seed| OperatorKey::from_seed([seed; 32]));
-    assert_eq!(through.enrol(&one).await.unwrap(), 1, "there is no election but theirs");
-    let added = through.add_operator(&one, two.public()).await.unwrap();
+    assert_eq!(through.operators().enrol(&one).await.unwrap(), 1, "there is no election but theirs");
+    let added = through.operators().add(&one, two.public()).await.unwrap();
     assert!(added.failed.is_empty(), "{added:?}");
     assert_eq!(**keys().await, [one.public(), two.public()]);
-    let removed = through.remove_operator(&two, one.public()).await.unwrap();
+    let removed = through.operators().remove(&two, one.public()).await.unwrap();
     assert!(removed.failed.is_empty(), "{removed:?}");
     assert_eq!(**keys().await, [two.public()]);
     // Whatever else an operator does to it is done in the store.

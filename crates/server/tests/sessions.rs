@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton::{Bid, Campaign, CheckpointContent, Coordinator, Error, Leadership, Riding, Session, Status};
+use baton::{
+    Bid, Campaign, CheckpointContent, Coordinator, Error, Leadership, Session, SessionLeadership, Status,
+};
 use baton_api::CommandError;
 use baton_api::describe::{Description, Fares, SUSPECT};
 use baton_api::elections::Sessions;
@@ -111,7 +113,7 @@ async fn lead(coordinator: &Coordinator, name: &str, of: &str, ttl: Span) -> Lea
     in_time(coordinator.campaign(&election(of), Campaign::new(bid(name, ttl)))).await.unwrap()
 }
 
-async fn ride(session: &Session, of: &str, ttl: Span) -> Riding {
+async fn ride(session: &Session, of: &str, ttl: Span) -> SessionLeadership {
     in_time(session.acquire(&election(of), &bid(session.agent().as_str(), ttl))).await.unwrap()
 }
 
@@ -344,7 +346,7 @@ async fn an_operator_ends_a_leadership_that_rides() {
     let place = TestServer::open().await;
     let client = place.client().await;
     let operator = OperatorKey::from_seed([42; 32]);
-    client.enrol(&operator).await.unwrap();
+    client.operators().enrol(&operator).await.unwrap();
     let session = client.announce(&agent("a")).await.unwrap();
     let (deposed, other) =
         (ride(&session, "e", Span::secs(6)).await, ride(&session, "f", Span::secs(60)).await);
@@ -361,7 +363,7 @@ async fn a_leadership_that_rides_ends_when_what_it_needs_fails() {
     let place = TestServer::open().await;
     let client = place.client().await;
     let operator = OperatorKey::from_seed([42; 32]);
-    client.enrol(&operator).await.unwrap();
+    client.operators().enrol(&operator).await.unwrap();
     let policy = Policy { depends: vec!["db".to_string()], ..Policy::default() };
     client.operate(&election("e"), &operator, &Act::SetPolicy { policy }).await.unwrap();
     let session = client.announce(&agent("a")).await.unwrap();
@@ -383,7 +385,7 @@ async fn an_approval_reaches_a_lease_that_rides() {
     let place = TestServer::open().await;
     let client = place.client().await;
     let operator = OperatorKey::from_seed([42; 32]);
-    client.enrol(&operator).await.unwrap();
+    client.operators().enrol(&operator).await.unwrap();
     let policy = Policy {
         approval: baton_election::policy::ApprovalMode::Time,
         approval_ttl: Span::secs(8),
@@ -415,7 +417,7 @@ async fn a_restart_loses_no_lease_that_rides_and_doubles_none() {
     for number in 0..520 {
         riding.push(ride(&session, &format!("e-{number}"), Span::secs(12)).await);
     }
-    let tokens: Vec<Epoch> = riding.iter().map(Riding::token).collect();
+    let tokens: Vec<Epoch> = riding.iter().map(SessionLeadership::token).collect();
     for _ in 0..2 {
         let crashed = boot::now();
         place.crash().await;
@@ -432,7 +434,7 @@ async fn a_restart_loses_no_lease_that_rides_and_doubles_none() {
         .await;
         assert_eq!(client.sessions().await.unwrap()[0].leases, 520);
     }
-    assert_eq!(riding.iter().map(Riding::token).collect::<Vec<_>>(), tokens);
+    assert_eq!(riding.iter().map(SessionLeadership::token).collect::<Vec<_>>(), tokens);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
 
 use crate::fault::{Fault, Meaning};
-use crate::members::Asked;
+use crate::members::MemberHandle;
 use crate::open::User;
 use crate::wire::etcdserverpb::AuthenticateRequest;
 use crate::wire::etcdserverpb::auth_client::AuthClient;
@@ -34,14 +34,14 @@ impl Auth {
     }
 
     /// The token, or nothing where none is needed. What fails here was not sent.
-    pub(crate) async fn token(&self, asked: &Asked) -> Result<Option<Token>, Fault> {
+    pub(crate) async fn token(&self, member: &MemberHandle) -> Result<Option<Token>, Fault> {
         let mut held = self.held.lock().await;
         match &*held {
             Held::Token(token) => return Ok(Some(token.clone())),
             Held::NotNeeded => return Ok(None),
             Held::Nothing => {}
         }
-        let fresh = self.authenticate(asked).await?;
+        let fresh = self.authenticate(member).await?;
         *held = fresh.clone().map_or(Held::NotNeeded, Held::Token);
         Ok(fresh)
     }
@@ -59,11 +59,11 @@ impl Auth {
         }
     }
 
-    async fn authenticate(&self, asked: &Asked) -> Result<Option<Token>, Fault> {
-        let not_sent = |why: String| Fault::NotSent { member: asked.name.clone(), why };
+    async fn authenticate(&self, member: &MemberHandle) -> Result<Option<Token>, Fault> {
+        let not_sent = |why: String| Fault::NotSent { member: member.name.clone(), why };
         let request =
             AuthenticateRequest { name: self.user.name.clone(), password: self.user.password.clone() };
-        let mut client: AuthClient<Channel> = AuthClient::new(asked.channel.clone());
+        let mut client: AuthClient<Channel> = AuthClient::new(member.channel.clone());
         match client.authenticate(Request::new(request)).await {
             Ok(answer) => match answer.into_inner().token.parse() {
                 Ok(token) => Ok(Some(token)),
@@ -71,7 +71,7 @@ impl Auth {
             },
             Err(status) if status.message().contains("authentication is not enabled") => Ok(None),
             Err(status) => {
-                let fault = Fault::said(&asked.name, status);
+                let fault = Fault::said(&member.name, status);
                 match fault.meaning() {
                     Meaning::Refused(_) => Err(fault),
                     Meaning::Elsewhere

@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status};
 
 use crate::auth::{Auth, Token};
 use crate::fault::{Fault, Meaning};
-use crate::members::{Asked, Members};
+use crate::members::{MemberHandle, Members};
 use crate::open::Settings;
 use crate::wire::etcdserverpb::kv_client::KvClient;
 use crate::wire::etcdserverpb::lease_client::LeaseClient;
@@ -44,15 +44,15 @@ pub(crate) struct Client {
     limit: Duration,
 }
 
-/// One member, as one request sees it.
+/// A connection to one member, with the token of one request.
 #[derive(Clone)]
-pub(crate) struct Line {
+pub(crate) struct Connection {
     /// The way to it.
     pub(crate) channel: Channel,
     token: Option<Token>,
 }
 
-impl Line {
+impl Connection {
     /// A message as it is sent: with the token, and only for a member that has a leader.
     pub(crate) fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
@@ -88,9 +88,9 @@ impl Client {
 
     /// What is in a range, as the majority has it.
     pub(crate) async fn range(&self, request: &RangeRequest) -> Result<RangeResponse, Fault> {
-        self.call(Effect::Repeatable, |line| async move {
-            KvClient::new(line.channel.clone())
-                .range(line.request(request.clone()))
+        self.call(Effect::Repeatable, |connection| async move {
+            KvClient::new(connection.channel.clone())
+                .range(connection.request(request.clone()))
                 .await
                 .map(Response::into_inner)
         })
@@ -99,9 +99,9 @@ impl Client {
 
     /// A transaction.
     pub(crate) async fn txn(&self, effect: Effect, request: &TxnRequest) -> Result<TxnResponse, Fault> {
-        self.call(effect, |line| async move {
-            KvClient::new(line.channel.clone())
-                .txn(line.request(request.clone()))
+        self.call(effect, |connection| async move {
+            KvClient::new(connection.channel.clone())
+                .txn(connection.request(request.clone()))
                 .await
                 .map(Response::into_inner)
         })
@@ -110,9 +110,9 @@ impl Client {
 
     /// A lease of a known id; granting it twice fails, and harms nothing.
     pub(crate) async fn grant(&self, request: LeaseGrantRequest) -> Result<LeaseGrantResponse, Fault> {
-        self.call(Effect::Repeatable, |line| async move {
-            LeaseClient::new(line.channel.clone())
-                .lease_grant(line.request(request))
+        self.call(Effect::Repeatable, |connection| async move {
+            LeaseClient::new(connection.channel.clone())
+                .lease_grant(connection.request(request))
                 .await
                 .map(Response::into_inner)
         })
@@ -121,10 +121,10 @@ impl Client {
 
     /// Keeps a lease alive, once.
     pub(crate) async fn keep_alive(&self, id: i64) -> Result<LeaseKeepAliveResponse, Fault> {
-        self.call(Effect::Repeatable, |line| async move {
-            let request = line.request(stream::iter([LeaseKeepAliveRequest { id }]));
+        self.call(Effect::Repeatable, |connection| async move {
+            let request = connection.request(stream::iter([LeaseKeepAliveRequest { id }]));
             let mut answers =
-                LeaseClient::new(line.channel.clone()).lease_keep_alive(request).await?.into_inner();
+                LeaseClient::new(connection.channel.clone()).lease_keep_alive(request).await?.into_inner();
             answers.message().await?.ok_or_else(|| Status::unavailable("the answer ended before it began"))
         })
         .await
@@ -132,37 +132,40 @@ impl Client {
 
     /// Ends a lease, with all keys that are bound to it.
     pub(crate) async fn revoke(&self, id: i64) -> Result<(), Fault> {
-        self.call(Effect::Repeatable, |line| async move {
-            let request = line.request(LeaseRevokeRequest { id });
-            LeaseClient::new(line.channel.clone()).lease_revoke(request).await.map(|_| ())
+        self.call(Effect::Repeatable, |connection| async move {
+            let request = connection.request(LeaseRevokeRequest { id });
+            LeaseClient::new(connection.channel.clone()).lease_revoke(request).await.map(|_| ())
         })
         .await
     }
 
     /// How long a lease lasts.
     pub(crate) async fn time_to_live(&self, id: i64) -> Result<LeaseTimeToLiveResponse, Fault> {
-        self.call(Effect::Repeatable, |line| async move {
-            let request = line.request(LeaseTimeToLiveRequest { id });
-            LeaseClient::new(line.channel.clone()).lease_time_to_live(request).await.map(Response::into_inner)
+        self.call(Effect::Repeatable, |connection| async move {
+            let request = connection.request(LeaseTimeToLiveRequest { id });
+            LeaseClient::new(connection.channel.clone())
+                .lease_time_to_live(request)
+                .await
+                .map(Response::into_inner)
         })
         .await
     }
 
     /// Asks one member after the other, each at most once more than there are members.
-    pub(crate) async fn call<T, F>(&self, effect: Effect, ask: impl Fn(Line) -> F) -> Result<T, Fault>
+    pub(crate) async fn call<T, F>(&self, effect: Effect, ask: impl Fn(Connection) -> F) -> Result<T, Fault>
     where
         F: Future<Output = Result<T, Status>>,
     {
         let until = Instant::now() + self.limit;
         let (mut tries, mut renewed) = (0, false);
         loop {
-            let asked = self.members.current();
+            let member = self.members.current();
             let mut token = None;
-            let fault = match self.attempt(&asked, until, &mut token, &ask).await {
+            let fault = match self.attempt(&member, until, &mut token, &ask).await {
                 Ok(answer) => return Ok(answer),
                 Err(fault) => fault,
             };
-            match self.remedy(effect, &asked, &fault) {
+            match self.remedy(effect, &member, &fault) {
                 Remedy::NewToken if !renewed => {
                     renewed = true;
                     if let Some(auth) = &self.auth {
@@ -177,50 +180,50 @@ impl Client {
 
     async fn attempt<T, F>(
         &self,
-        asked: &Asked,
+        member: &MemberHandle,
         until: Instant,
         token: &mut Option<Token>,
-        ask: &impl Fn(Line) -> F,
+        ask: &impl Fn(Connection) -> F,
     ) -> Result<T, Fault>
     where
         F: Future<Output = Result<T, Status>>,
     {
         let left = until.saturating_duration_since(Instant::now());
         let patience = if self.members.count() > 1 { left.min(ATTEMPT) } else { left };
-        let mut waiting =
-            Waiting { members: &self.members, index: asked.index, since: Instant::now(), done: false };
+        let mut guard =
+            AttemptGuard { members: &self.members, index: member.index, since: Instant::now(), done: false };
         let mut sent = false;
         let work = async {
             if let Some(auth) = &self.auth {
-                *token = auth.token(asked).await?;
+                *token = auth.token(member).await?;
             }
             sent = true;
-            let line = Line { channel: asked.channel.clone(), token: token.clone() };
-            ask(line).await.map_err(|status| Fault::said(&asked.name, status))
+            let connection = Connection { channel: member.channel.clone(), token: token.clone() };
+            ask(connection).await.map_err(|status| Fault::said(&member.name, status))
         };
         let answered = tokio::time::timeout(patience, work).await;
-        waiting.done = true;
+        guard.done = true;
         match answered {
             Ok(answer) => answer,
-            Err(_) if sent => Err(Fault::Silent { member: asked.name.clone(), after: patience }),
+            Err(_) if sent => Err(Fault::Silent { member: member.name.clone(), after: patience }),
             Err(_) => Err(Fault::NotSent {
-                member: asked.name.clone(),
+                member: member.name.clone(),
                 why: format!("it did not authenticate this user within {patience:.1?}"),
             }),
         }
     }
 
     /// Decides what to do, and leaves a member that fails.
-    fn remedy(&self, effect: Effect, asked: &Asked, fault: &Fault) -> Remedy {
+    fn remedy(&self, effect: Effect, member: &MemberHandle, fault: &Fault) -> Remedy {
         match fault.meaning() {
             Meaning::Elsewhere => {
-                self.members.leave(asked.index);
+                self.members.leave(member.index);
                 Remedy::Again
             }
             Meaning::TokenIsOld => Remedy::NewToken,
             Meaning::NoUser if self.auth.is_some() => Remedy::NewToken,
             Meaning::Unclear => {
-                self.members.hang_up(asked.index);
+                self.members.hang_up(member.index);
                 match effect {
                     Effect::Repeatable => Remedy::Again,
                     Effect::Once => Remedy::Nothing,
@@ -236,14 +239,14 @@ impl Client {
 }
 
 /// An attempt under way. A caller that drops it after a while has waited in vain: its next request goes to another member.
-struct Waiting<'a> {
+struct AttemptGuard<'a> {
     members: &'a Members,
     index: usize,
     since: Instant,
     done: bool,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for AttemptGuard<'_> {
     fn drop(&mut self) {
         if !self.done && self.members.count() > 1 && self.since.elapsed() >= GIVEN_UP {
             self.members.hang_up(self.index);

@@ -40,7 +40,7 @@ use std::sync::Arc;
 
 use baton_store::{Store, StoreError, StoreUrl};
 
-pub use native::{EtcdElections, Kept, Standing};
+pub use native::{Candidacy, EtcdElections, RenewedLease};
 pub use store::EtcdStore;
 
 /// Opens the store that a URL names, unless it names [`EtcdElections`]. Asks nothing of etcd.

@@ -36,9 +36,9 @@ struct Member {
     stale: AtomicBool,
 }
 
-/// One of them, as it is asked.
+/// One of them, for one request.
 #[derive(Clone)]
-pub(crate) struct Asked {
+pub(crate) struct MemberHandle {
     /// Its place in the list.
     pub(crate) index: usize,
     /// `host:port`.
@@ -83,14 +83,14 @@ impl Members {
     }
 
     /// The one to ask.
-    pub(crate) fn current(&self) -> Asked {
+    pub(crate) fn current(&self) -> MemberHandle {
         let index = self.current.load(Ordering::Acquire) % self.list.len();
         let member = &self.list[index];
         let mut channel = member.channel.lock().unwrap_or_else(PoisonError::into_inner);
         if member.stale.swap(false, Ordering::AcqRel) {
             *channel = member.endpoint.connect_lazy();
         }
-        Asked { index, name: member.name.clone(), channel: channel.clone() }
+        MemberHandle { index, name: member.name.clone(), channel: channel.clone() }
     }
 
     /// Goes on to the next, unless somebody has already.

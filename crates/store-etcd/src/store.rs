@@ -31,7 +31,7 @@ pub struct EtcdStore {
     client: Arc<Client>,
     keys: Keys,
     /// What watches of this client told.
-    told: watch::Told,
+    pushed: watch::LastPushed,
 }
 
 impl EtcdStore {
@@ -57,7 +57,7 @@ impl EtcdStore {
     pub(crate) fn of(settings: &Settings) -> Result<EtcdStore, StoreError> {
         let client = Client::of(settings)?;
         let keys = Keys::of(&settings.prefix, &client.location);
-        Ok(EtcdStore { client: Arc::new(client), keys, told: watch::Told::default() })
+        Ok(EtcdStore { client: Arc::new(client), keys, pushed: watch::LastPushed::default() })
     }
 
     async fn read_now(&self, key: &Key) -> Result<Reading, StoreError> {
@@ -238,13 +238,13 @@ impl Store for EtcdStore {
 
     fn watch<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
         let area = Area::only(&self.keys.text(key));
-        let told = matches!(key, Key::Election(_)).then(|| Arc::clone(&self.told));
-        Box::pin(watch::watch(Arc::clone(&self.client), area, told))
+        let pushed = matches!(key, Key::Election(_)).then(|| Arc::clone(&self.pushed));
+        Box::pin(watch::watch(Arc::clone(&self.client), area, pushed))
     }
 
     fn last_pushed(&self, key: &Key) -> Option<Reading> {
         let text = self.keys.text(key);
-        let news = self.told.lock().unwrap_or_else(PoisonError::into_inner).remove(text.as_bytes())?;
+        let news = self.pushed.lock().unwrap_or_else(PoisonError::into_inner).remove(text.as_bytes())?;
         let found = Some(self.keys.record(key, &news.found).ok()?);
         Some(Reading { found, age: None, trace: None, asked_at: news.after, received_at: news.received_at })
     }

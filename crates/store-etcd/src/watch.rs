@@ -10,7 +10,7 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::oneshot;
 use tonic::{Status, Streaming};
 
-use crate::client::{Client, Effect, Line};
+use crate::client::{Client, Connection, Effect};
 use crate::fault::{Fault, Meaning};
 use crate::shape::Area;
 use crate::wire::etcdserverpb::watch_client::WatchClient;
@@ -24,9 +24,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// No pause is drawn from above twice this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
-/// What to tell of.
+/// A range of keys to watch.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct WatchRange {
     pub(crate) area: Area,
     /// From which revision on; zero for whatever comes.
     pub(crate) from: i64,
@@ -39,19 +39,20 @@ pub(crate) struct Feed {
     answers: Streaming<WatchResponse>,
     /// Ends the requests when it is dropped, and so the watch: to drop the answers alone would leave it to etcd to send them.
     _open: oneshot::Sender<()>,
-    /// Whether there was an event before all that is wanted was subscribed to.
+    /// Whether there was an event before every range was subscribed to.
     early: bool,
 }
 
 impl Feed {
-    /// Opens one. Whatever is wanted and happens from now on is told.
-    pub(crate) async fn open(client: &Client, wanted: &[Wanted]) -> Result<Feed, Fault> {
-        let wanted: Arc<[Wanted]> = wanted.into();
-        let subscribe = || client.call(Effect::Repeatable, |line| subscribe(line, Arc::clone(&wanted)));
+    /// Opens a feed of every change in these ranges from here on.
+    pub(crate) async fn open(client: &Client, ranges: &[WatchRange]) -> Result<Feed, Fault> {
+        let ranges: Arc<[WatchRange]> = ranges.into();
+        let subscribe =
+            || client.call(Effect::Repeatable, |connection| subscribe(connection, Arc::clone(&ranges)));
         match subscribe().await {
             // Older etcds say the same of a token that has run out; a read tells them apart, and renews it.
             Err(fault) if matches!(fault.meaning(), Meaning::Refused(_)) => {
-                for part in &*wanted {
+                for part in &*ranges {
                     client.range(&part.area.keys(1)).await?;
                 }
                 subscribe().await
@@ -81,14 +82,14 @@ impl Feed {
     }
 }
 
-async fn subscribe(line: Line, wanted: Arc<[Wanted]>) -> Result<Feed, Status> {
-    let count = wanted.len();
-    let requests: Vec<WatchRequest> = wanted.iter().map(request).collect();
+async fn subscribe(connection: Connection, ranges: Arc<[WatchRange]>) -> Result<Feed, Status> {
+    let count = ranges.len();
+    let requests: Vec<WatchRequest> = ranges.iter().map(request).collect();
     // The stream of requests stays open: to end it would be to end the watch.
     let (open, dropped) = oneshot::channel();
     let rest = stream::once(dropped).filter_map(|_| std::future::ready(None));
-    let requests = line.request(stream::iter(requests).chain(rest));
-    let mut answers = WatchClient::new(line.channel.clone()).watch(requests).await?.into_inner();
+    let requests = connection.request(stream::iter(requests).chain(rest));
+    let mut answers = WatchClient::new(connection.channel.clone()).watch(requests).await?.into_inner();
     let (mut created, mut early) = (0, false);
     while created < count {
         match answers.message().await? {
@@ -101,23 +102,23 @@ async fn subscribe(line: Line, wanted: Arc<[Wanted]>) -> Result<Feed, Status> {
     Ok(Feed { answers, _open: open, early })
 }
 
-fn request(wanted: &Wanted) -> WatchRequest {
+fn request(range: &WatchRange) -> WatchRequest {
     let create = WatchCreateRequest {
-        key: wanted.area.from.clone(),
-        range_end: wanted.area.to.clone(),
-        start_revision: wanted.from,
+        key: range.area.from.clone(),
+        range_end: range.area.to.clone(),
+        start_revision: range.from,
         progress_notify: false,
-        filters: if wanted.deletions { vec![FilterType::Noput.into()] } else { Vec::new() },
+        filters: if range.deletions { vec![FilterType::Noput.into()] } else { Vec::new() },
     };
     WatchRequest { request_union: Some(watch_request::RequestUnion::CreateRequest(create)) }
 }
 
-/// The last value that a watch told of each key, until somebody takes it.
-pub(crate) type Told = Arc<Mutex<HashMap<Vec<u8>, News>>>;
+/// The last value that the watches saw of each key, until it is taken.
+pub(crate) type LastPushed = Arc<Mutex<HashMap<Vec<u8>, PushedValue>>>;
 
-/// A value as a watch told of it.
+/// A value as a watch saw it.
 #[derive(Clone, Debug)]
-pub(crate) struct News {
+pub(crate) struct PushedValue {
     pub(crate) found: KeyValue,
     /// When it had not happened yet.
     pub(crate) after: Moment,
@@ -127,11 +128,11 @@ pub(crate) struct News {
 /// One watcher of one area.
 struct Watcher {
     client: Arc<Client>,
-    wanted: [Wanted; 1],
+    ranges: [WatchRange; 1],
     feed: Option<Feed>,
     failures: u32,
     /// Where to put what is told, for whoever is in a hurry.
-    told: Option<Told>,
+    told: Option<LastPushed>,
     /// The last time that there was nothing to tell.
     quiet_at: Moment,
 }
@@ -140,12 +141,12 @@ struct Watcher {
 pub(crate) async fn watch(
     client: Arc<Client>,
     area: Area,
-    told: Option<Told>,
+    told: Option<LastPushed>,
 ) -> Result<BoxStream<Change>, StoreError> {
     let quiet_at = boot::now();
-    let wanted = [Wanted { area, from: 0, deletions: false }];
-    let feed = Feed::open(&client, &wanted).await.map_err(|fault| fault.of_reading(&client.location))?;
-    let watcher = Watcher { client, wanted, feed: Some(feed), failures: 0, told, quiet_at };
+    let ranges = [WatchRange { area, from: 0, deletions: false }];
+    let feed = Feed::open(&client, &ranges).await.map_err(|fault| fault.of_reading(&client.location))?;
+    let watcher = Watcher { client, ranges, feed: Some(feed), failures: 0, told, quiet_at };
     let changes = stream::unfold(watcher, |mut watcher| async move {
         let change = watcher.change().await;
         Some((change, watcher))
@@ -164,7 +165,7 @@ impl Watcher {
                         let after = std::mem::replace(&mut self.quiet_at, received_at);
                         if let (Some(told), Some(found)) = (&self.told, news) {
                             let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-                            told.insert(found.key.clone(), News { found, after, received_at });
+                            told.insert(found.key.clone(), PushedValue { found, after, received_at });
                         }
                         return Change::Changed;
                     }
@@ -175,7 +176,7 @@ impl Watcher {
                     tokio::time::sleep(pause(self.failures)).await;
                     self.failures = self.failures.saturating_add(1);
                     let quiet_at = boot::now();
-                    if let Ok(feed) = Feed::open(&self.client, &self.wanted).await {
+                    if let Ok(feed) = Feed::open(&self.client, &self.ranges).await {
                         self.quiet_at = quiet_at;
                         self.feed = Some(feed);
                         return Change::Gap;

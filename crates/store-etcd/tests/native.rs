@@ -6,7 +6,7 @@ use std::time::Duration;
 use baton_api::Elections;
 use baton_election::{Credential, Epoch, Span};
 use baton_store::{AgeStamp, BoxStream, Change, Expect, Key, Persistence, Prefix, StoreError};
-use baton_store_etcd::{EtcdElections, Standing};
+use baton_store_etcd::{Candidacy, EtcdElections};
 use futures_util::StreamExt;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
@@ -19,7 +19,7 @@ use crate::support::{
 
 const TTL: Span = Span::secs(30);
 
-async fn stand(elections: &EtcdElections, by: &str, credential: &Credential) -> Standing {
+async fn stand(elections: &EtcdElections, by: &str, credential: &Credential) -> Candidacy {
     elections.stand(&name("e"), &agent(by), credential, TTL).await.unwrap()
 }
 
@@ -117,7 +117,7 @@ async fn the_shortest_lease_is_what_etcd_says_and_ends_by_itself() {
     assert!(stood.ttl >= Span::secs(1), "{}", stood.ttl);
     let waits = stand(&elections, "b", &next).await;
     assert!(!waits.leads && waits.leader.epoch == stood.epoch && waits.epoch > stood.epoch);
-    let mut turn = elections.watch_turn(&name("e"), &next).await.unwrap();
+    let mut turn = elections.watch_predecessor(&name("e"), &next).await.unwrap();
     assert_eq!(soon("the lease ends", turn.next()).await, Some(Change::Changed));
     let leads = stand(&elections, "b", &next).await;
     assert_eq!((leads.leads, leads.epoch), (true, waits.epoch));
@@ -132,7 +132,7 @@ async fn a_deleted_key_is_noticed_and_the_next_token_is_higher() {
     let prefix = fresh();
     let (elections, credential) = (elections(&at, &prefix).await, credential());
     let first = stand(&elections, "a", &credential).await;
-    let mut turn = elections.watch_turn(&name("e"), &credential).await.unwrap();
+    let mut turn = elections.watch_predecessor(&name("e"), &credential).await.unwrap();
     assert_eq!(soon("nobody is ahead", turn.next()).await, Some(Change::Changed));
     etcdctl(&at, &["del", &first.leader.key]);
     assert_eq!(soon("the own key is gone", turn.next()).await, Some(Change::Changed));
@@ -172,7 +172,7 @@ async fn only_the_next_in_line_is_woken() {
     let mut turns = Vec::new();
     for (place, credential) in credentials.iter().enumerate() {
         assert_eq!(stand(&elections, "a", credential).await.leads, place == 0);
-        turns.push(elections.watch_turn(&name("e"), credential).await.unwrap());
+        turns.push(elections.watch_predecessor(&name("e"), credential).await.unwrap());
     }
     assert_eq!(soon("the first leads", turns[0].next()).await, Some(Change::Changed));
     for turn in &mut turns {
@@ -217,7 +217,7 @@ async fn etcdctl_and_baton_take_turns() {
         assert!(stood.leader.agent.as_str().starts_with("foreign-"));
         assert_eq!(stood.leader.ttl, Some(Span::secs(60)), "etcdctl's lease");
         tokens.push(stood.leader.epoch);
-        let mut turn = elections.watch_turn(&name("e"), &ours).await.unwrap();
+        let mut turn = elections.watch_predecessor(&name("e"), &ours).await.unwrap();
         assert!(is_quiet(&mut turn).await);
         theirs.resign().await;
         assert_eq!(soon("Baton's turn", turn.next()).await, Some(Change::Changed));
@@ -237,7 +237,7 @@ async fn of_many_candidates_one_leads_at_a_time() {
         candidates.spawn(async move {
             for _ in 0..3 {
                 let credential = credential();
-                let mut turn = elections.watch_turn(&name("e"), &credential).await.unwrap();
+                let mut turn = elections.watch_predecessor(&name("e"), &credential).await.unwrap();
                 let token = loop {
                     let stood = stand(&elections, "a", &credential).await;
                     if stood.leads {

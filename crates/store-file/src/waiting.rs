@@ -6,7 +6,7 @@ use std::{fs, io};
 use baton_election::time::Moment;
 use baton_election::{AgentName, ElectionName, Incarnation};
 use baton_store::disk::Disk;
-use baton_store::waiting::{MOST_SHOWN, NOTE_LASTS, Waiters, Waiting};
+use baton_store::waiting::{MOST_SHOWN, NOTE_LASTS, Waiters, WaitingCandidate};
 use baton_store::{BoxFuture, StoreError, boot};
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ const MOST_READ: usize = 10 * MOST_SHOWN;
 #[derive(Serialize, Deserialize)]
 struct Note {
     #[serde(flatten)]
-    waiting: Waiting,
+    waiting: WaitingCandidate,
     /// When it was written, on this machine's boot-time clock.
     beat: Moment,
     /// In which run of the machine.
@@ -44,12 +44,12 @@ impl Layout {
 /// The folder of the notes: no key's folder has this name.
 const NOTES: &str = "@waiting";
 
-fn file(folder: &Path, agent: &AgentName, life: Incarnation) -> PathBuf {
-    folder.join(format!("{agent}@{life}"))
+fn file(folder: &Path, agent: &AgentName, incarnation: Incarnation) -> PathBuf {
+    folder.join(format!("{agent}@{incarnation}"))
 }
 
 /// The notes that count; those that do not are removed, if they may be.
-fn read_all(folder: &Path, boot: &str, sweep: Option<&Disk>) -> io::Result<Vec<Waiting>> {
+fn read_all(folder: &Path, boot: &str, sweep: Option<&Disk>) -> io::Result<Vec<WaitingCandidate>> {
     let now = boot::now();
     let mut all = Vec::new();
     for entry in shape::entries(folder)?.take(MOST_READ) {
@@ -73,13 +73,13 @@ impl Waiters for FileStore {
     fn note<'a>(
         &'a self,
         election: &'a ElectionName,
-        waiting: &'a Waiting,
-        life: Incarnation,
+        waiting: &'a WaitingCandidate,
+        incarnation: Incarnation,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         let (folder, machine) = (self.inner.layout.notes(election), self.inner.machine.clone());
         let waiting = waiting.clone();
         Box::pin(self.answered(move |_, answer| {
-            let path = file(&folder, &waiting.agent, life);
+            let path = file(&folder, &waiting.agent, incarnation);
             let note = Note { waiting, beat: boot::now(), boot: machine.here.boot.clone() };
             let written = serde_json::to_vec(&note).map_err(io::Error::other).and_then(|text| {
                 machine.disk.make_folders(&folder, 0o777)?;
@@ -94,9 +94,9 @@ impl Waiters for FileStore {
         &'a self,
         election: &'a ElectionName,
         agent: &'a AgentName,
-        life: Incarnation,
+        incarnation: Incarnation,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        let path = file(&self.inner.layout.notes(election), agent, life);
+        let path = file(&self.inner.layout.notes(election), agent, incarnation);
         let disk = self.inner.machine.disk.clone();
         Box::pin(self.answered(move |_, answer| {
             let removed = match disk.remove_file(&path) {
@@ -111,7 +111,7 @@ impl Waiters for FileStore {
         &'a self,
         election: &'a ElectionName,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<Waiting>, StoreError>> {
+    ) -> BoxFuture<'a, Result<Vec<WaitingCandidate>, StoreError>> {
         let (folder, boot) = (self.inner.layout.notes(election), self.inner.machine.here.boot.clone());
         Box::pin(self.answered(move |_, answer| {
             let all = read_all(&folder, &boot, None).map(|mut all| {
@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    fn names(all: &[Waiting]) -> Vec<&str> {
+    fn names(all: &[WaitingCandidate]) -> Vec<&str> {
         all.iter().map(|waiting| waiting.agent.as_str()).collect()
     }
 
@@ -143,18 +143,18 @@ mod tests {
         let (below, flat) = (ElectionName::new("a/b").unwrap(), ElectionName::new("a").unwrap());
         assert_eq!(store.waiting(&below, 10).await.unwrap(), []);
         assert!(!root.exists(), "a look makes nothing");
-        let life = |n| Incarnation([n; 8]);
+        let incarnation = |n| Incarnation([n; 8]);
         for (n, agent) in [(1, "bob"), (2, "carol"), (3, "bob")] {
             let agent = AgentName::new(agent).unwrap();
-            let waiting = Waiting { agent, since: WallTime::from_unix_millis(n.into()) };
-            store.note(&below, &waiting, life(n)).await.unwrap();
+            let waiting = WaitingCandidate { agent, since: WallTime::from_unix_millis(n.into()) };
+            store.note(&below, &waiting, incarnation(n)).await.unwrap();
         }
         assert_eq!(names(&store.waiting(&below, 10).await.unwrap()), ["bob", "carol", "bob"]);
         assert_eq!(names(&store.waiting(&below, 2).await.unwrap()), ["bob", "carol"]);
         assert_eq!(store.waiting(&flat, 10).await.unwrap(), [], "of another election");
         let bob = AgentName::new("bob").unwrap();
         for _ in 0..2 {
-            store.leave(&below, &bob, life(1)).await.unwrap();
+            store.leave(&below, &bob, incarnation(1)).await.unwrap();
         }
         assert_eq!(names(&store.waiting(&below, 10).await.unwrap()), ["carol", "bob"]);
         // One that died a minute ago, and one of another run of the machine.
@@ -162,15 +162,16 @@ mod tests {
         let here = store.inner.machine.here.boot.clone();
         let old = boot::now() - NOTE_LASTS - Span::millis(1);
         for (n, beat, boot) in [(4, old, here), (5, boot::now(), "another".to_string())] {
-            let waiting = Waiting { agent: bob.clone(), since: WallTime::from_unix_millis(0) };
+            let waiting = WaitingCandidate { agent: bob.clone(), since: WallTime::from_unix_millis(0) };
             let text = serde_json::to_vec(&Note { waiting, beat, boot }).unwrap();
-            fs::write(file(&notes, &bob, life(n)), text).unwrap();
+            fs::write(file(&notes, &bob, incarnation(n)), text).unwrap();
         }
         fs::write(notes.join("torn"), "{").unwrap();
         assert_eq!(names(&store.waiting(&below, 10).await.unwrap()), ["carol", "bob"]);
         assert_eq!(fs::read_dir(&notes).unwrap().count(), 5, "a reader sweeps nothing");
-        let dave = Waiting { agent: AgentName::new("dave").unwrap(), since: WallTime::from_unix_millis(9) };
-        store.note(&below, &dave, life(6)).await.unwrap();
+        let dave =
+            WaitingCandidate { agent: AgentName::new("dave").unwrap(), since: WallTime::from_unix_millis(9) };
+        store.note(&below, &dave, incarnation(6)).await.unwrap();
         assert_eq!(fs::read_dir(&notes).unwrap().count(), 3, "who waits sweeps");
         assert_eq!(store.list(&Prefix::Elections).await.unwrap(), []);
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use baton_api::FORMAT_HEADER;
+use baton_api::endpoints::{self, Target};
 use baton_store::StoreError;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderValue, LOCATION};
@@ -64,10 +65,10 @@ impl Client {
         preferred.map_or_else(|| self.base.clone(), |base| base.to_string())
     }
 
-    /// What is at a path.
-    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Fault> {
+    /// The answer to a request that only reads.
+    pub(crate) async fn get<T: DeserializeOwned>(&self, target: &Target) -> Result<T, Fault> {
         let ask = async |base: Arc<str>| {
-            let request = self.request(Method::GET, &base, path).body(Full::default());
+            let request = self.request(&base, target).body(Full::default());
             parse(self.send(COMMANDS, request).await?).await
         };
         let begun = tokio::time::Instant::now();
@@ -81,9 +82,9 @@ impl Client {
     }
 
     /// When the server answers, by its own clock, to the second: the `date` of an answer.
-    pub(crate) async fn date(&self, path: &str) -> Result<Option<SystemTime>, Fault> {
+    pub(crate) async fn date(&self, target: &Target) -> Result<Option<SystemTime>, Fault> {
         let ask = async |base: Arc<str>| {
-            let request = self.request(Method::GET, &base, path).body(Full::default());
+            let request = self.request(&base, target).body(Full::default());
             let response = self.send(COMMANDS, request).await?;
             if !response.status().is_success() {
                 return Err(failed(response).await);
@@ -97,7 +98,7 @@ impl Client {
     /// Sends a command, which may take so much longer.
     pub(crate) async fn post<T: DeserializeOwned>(
         &self,
-        path: &str,
+        target: &Target,
         body: &(impl Serialize + Sync),
         longer: Duration,
     ) -> Result<T, Fault> {
@@ -105,7 +106,7 @@ impl Client {
         let body = Bytes::from(body);
         let ask = |base: Arc<str>| {
             let request = self
-                .request(Method::POST, &base, path)
+                .request(&base, target)
                 .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
                 .body(Full::new(body.clone()));
             async move { parse(self.send(COMMANDS, request).await?).await }
@@ -115,9 +116,9 @@ impl Client {
     }
 
     /// A stream of events, after the one of this id.
-    pub(crate) async fn events(&self, path: &str, after: Option<&str>) -> Result<Incoming, Fault> {
+    pub(crate) async fn events(&self, target: &Target, after: Option<&str>) -> Result<Incoming, Fault> {
         let ask = |base: Arc<str>| {
-            let mut request = self.request(Method::GET, &base, path);
+            let mut request = self.request(&base, target);
             if let Some(after) = after {
                 request = request.header("last-event-id", after);
             }
@@ -133,8 +134,12 @@ impl Client {
         self.servers.ask(self.limit, PATIENCE, ask).await
     }
 
-    fn request(&self, method: Method, base: &str, path: &str) -> http::request::Builder {
-        let mut request = Request::builder().method(method).uri(format!("{base}{path}"));
+    fn request(&self, base: &str, target: &Target) -> http::request::Builder {
+        let method = match target.method() {
+            endpoints::Method::Get => Method::GET,
+            endpoints::Method::Post => Method::POST,
+        };
+        let mut request = Request::builder().method(method).uri(format!("{base}{}", target.path()));
         request = request.header(FORMAT_HEADER, baton_store::format());
         if let Some(token) = self.token.header() {
             request = request.header(AUTHORIZATION, token);
@@ -211,11 +216,6 @@ where
         }
         Err(error) => Err(Fault::NoAnswer(error.to_string())),
     }
-}
-
-/// A name as a segment of a path.
-pub(crate) fn segment(name: &impl ToString) -> String {
-    name.to_string().replace('/', "%2F")
 }
 
 #[cfg(test)]

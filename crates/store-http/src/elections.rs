@@ -9,6 +9,7 @@ use baton_api::elections::{
     AskInfo, AskLease, BoxResult, Candidacies, CommandError, Decides, Elections, Executed, Fences, Orders,
     Page, Sessions, Sighting, StartFrom, Tools, Uses, Warns, merged_history,
 };
+use baton_api::endpoints::{Endpoint, Target};
 use baton_api::fences::{AdmitRequest, HoldTerms, KeepHoldRequest, LeaveHoldRequest};
 use baton_api::server::EmptyResponse;
 use baton_api::{Pace, Patience, SharedMemory, retried};
@@ -31,7 +32,6 @@ use baton_store::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::client::segment;
 use crate::records::{AT_ONCE, HttpElections};
 use crate::watch;
 
@@ -43,30 +43,29 @@ const NO_GRANT: &str = "its answer was not understood: it shows no lease";
 impl HttpElections {
     pub(crate) async fn send<T: DeserializeOwned>(
         &self,
-        path: &str,
+        target: &Target,
         body: &(impl Serialize + Sync),
         longer: Duration,
     ) -> Result<T, CommandError> {
-        self.client.post(path, body, longer).await.map_err(|fault| fault.of_command(&self.client.base))
+        self.client.post(target, body, longer).await.map_err(|fault| fault.of_command(&self.client.base))
     }
 
     async fn command(
         &self,
         election: &ElectionName,
-        name: &str,
+        endpoint: Endpoint,
         body: &(impl Serialize + Sync),
     ) -> Result<Decided, CommandError> {
-        let path = format!("/v1/elections/{}/{name}", segment(election));
-        Ok(self.send::<CommandResponse>(&path, body, AT_ONCE).await?.into())
+        Ok(self.send::<CommandResponse>(&endpoint.target(&[election]), body, AT_ONCE).await?.into())
     }
 
     async fn on_fence<T: DeserializeOwned>(
         &self,
         resource: &ResourceName,
-        name: &str,
+        endpoint: Endpoint,
         body: &(impl Serialize + Sync),
     ) -> Result<T, CommandError> {
-        self.send(&format!("/v1/fences/{}/{name}", segment(resource)), body, AT_ONCE).await
+        self.send(&endpoint.target(&[resource]), body, AT_ONCE).await
     }
 }
 
@@ -74,14 +73,16 @@ impl HttpElections {
     /// Sends a command once.
     async fn once(&self, election: &ElectionName, command: &Command) -> Result<Decided, CommandError> {
         match command {
-            Command::Acquire(acquire) => self.command(election, "acquire", acquire).await,
-            Command::Renew(renew) => self.command(election, "renew", renew).await,
-            Command::Release(release) => self.command(election, "release", release).await,
-            Command::Pass(pass) => self.command(election, "pass", pass).await,
-            Command::Checkpoint(write) => self.command(election, "checkpoint", write).await,
-            Command::Acknowledge(acknowledge) => self.command(election, "acknowledge", acknowledge).await,
-            Command::Report(report) => self.command(election, "report", report).await,
-            Command::Operate(signed) => self.command(election, "operate", signed).await,
+            Command::Acquire(acquire) => self.command(election, Endpoint::Acquire, acquire).await,
+            Command::Renew(renew) => self.command(election, Endpoint::Renew, renew).await,
+            Command::Release(release) => self.command(election, Endpoint::Release, release).await,
+            Command::Pass(pass) => self.command(election, Endpoint::Pass, pass).await,
+            Command::Checkpoint(write) => self.command(election, Endpoint::Checkpoint, write).await,
+            Command::Acknowledge(acknowledge) => {
+                self.command(election, Endpoint::Acknowledge, acknowledge).await
+            }
+            Command::Report(report) => self.command(election, Endpoint::Report, report).await,
+            Command::Operate(signed) => self.command(election, Endpoint::Operate, signed).await,
         }
     }
 
@@ -234,8 +235,8 @@ impl Elections for HttpElections {
         Box::pin(async move {
             // The document first: what it does not show stands in the history by then.
             let document = self.view(election).await?.document;
-            let path = format!("/v1/elections/{}/history?limit={limit}", segment(election));
-            let told = self.client.get(&path).await.map_err(|fault| fault.of_reading(&self.client.base))?;
+            let target = Endpoint::History.target(&[election]).with("limit", &limit);
+            let told = self.client.get(&target).await.map_err(|fault| fault.of_reading(&self.client.base))?;
             Ok(merged_history(document, told, limit))
         })
     }
@@ -265,11 +266,11 @@ impl Elections for HttpElections {
         let asked_at = boot::now();
         Box::pin(async move {
             let decided = match ask.wait {
-                None => retried(patience, || self.command(election, "acquire", ask.acquire)).await?,
+                None => retried(patience, || self.command(election, Endpoint::Acquire, ask.acquire)).await?,
                 Some(wait) => {
                     let wait_ms = wait.as_millis();
-                    let path = format!("/v1/elections/{}/acquire?wait_ms={wait_ms}", segment(election));
-                    self.send::<CommandResponse>(&path, ask.acquire, Duration::from_millis(wait_ms))
+                    let target = Endpoint::Acquire.target(&[election]).with("wait_ms", &wait_ms);
+                    self.send::<CommandResponse>(&target, ask.acquire, Duration::from_millis(wait_ms))
                         .await?
                         .into()
                 }
@@ -338,8 +339,7 @@ impl Elections for HttpElections {
 impl Candidacies for HttpElections {
     fn enlist<'a>(&'a self, patience: Patience, candidate: &'a Candidate) -> BoxResult<'a, Candidate> {
         Box::pin(retried(patience, move || async move {
-            let path = format!("/v1/elections/{}/candidates", segment(&candidate.election));
-            self.send(&path, candidate, AT_ONCE).await
+            self.send(&Endpoint::Enlist.target(&[&candidate.election]), candidate, AT_ONCE).await
         }))
     }
 
@@ -351,9 +351,9 @@ impl Candidacies for HttpElections {
         credential: &'a Credential,
     ) -> BoxResult<'a, bool> {
         Box::pin(retried(patience, move || async move {
-            let path = format!("/v1/elections/{}/withdraw", segment(election));
+            let target = Endpoint::Withdraw.target(&[election]);
             let body = WithdrawRequest { agent: agent.clone(), credential: *credential };
-            Ok(self.send::<WithdrawResponse>(&path, &body, AT_ONCE).await?.withdrawn)
+            Ok(self.send::<WithdrawResponse>(&target, &body, AT_ONCE).await?.withdrawn)
         }))
     }
 }
@@ -374,7 +374,7 @@ impl Fences for HttpElections {
             let (election, agent) = (election.cloned(), entry.agent.cloned());
             let body =
                 AdmitRequest { token: entry.token, election, agent, note: entry.note.to_string(), hold };
-            self.on_fence(entry.resource, "admit", &body).await
+            self.on_fence(entry.resource, Endpoint::Admit, &body).await
         }))
     }
 
@@ -387,7 +387,7 @@ impl Fences for HttpElections {
     ) -> BoxResult<'a, ()> {
         Box::pin(retried(patience, move || async move {
             let body = KeepHoldRequest { election: election.clone(), credential: *mine };
-            self.on_fence::<EmptyResponse>(resource, "keep", &body).await.map(|_| ())
+            self.on_fence::<EmptyResponse>(resource, Endpoint::KeepHold, &body).await.map(|_| ())
         }))
     }
 
@@ -399,13 +399,13 @@ impl Fences for HttpElections {
     ) -> BoxResult<'a, ()> {
         Box::pin(retried(patience, move || async move {
             let body = LeaveHoldRequest { credential: *mine };
-            self.on_fence::<EmptyResponse>(resource, "leave", &body).await.map(|_| ())
+            self.on_fence::<EmptyResponse>(resource, Endpoint::LeaveHold, &body).await.map(|_| ())
         }))
     }
 
     fn order_fence<'a>(&'a self, patience: Patience, order: &'a SignedFenceOrder) -> BoxResult<'a, Fence> {
         Box::pin(retried(patience, move || async move {
-            self.on_fence(&order.order.resource, "order", order).await
+            self.on_fence(&order.order.resource, Endpoint::OrderFence, order).await
         }))
     }
 }
@@ -416,7 +416,9 @@ impl Orders for HttpElections {
         patience: Patience,
         request: &'a StoreRequest,
     ) -> BoxResult<'a, OrderOutcome> {
-        Box::pin(retried(patience, move || self.send("/v1/store/orders", request, AT_ONCE)))
+        Box::pin(retried(patience, move || async move {
+            self.send(&Endpoint::OrderStore.target(&[]), request, AT_ONCE).await
+        }))
     }
 
     fn order_tokens<'a>(
@@ -424,13 +426,15 @@ impl Orders for HttpElections {
         patience: Patience,
         order: &'a SignedTokenOrder,
     ) -> BoxResult<'a, OrderOutcome> {
-        Box::pin(retried(patience, move || self.send("/v1/tokens", order, AT_ONCE)))
+        Box::pin(retried(patience, move || async move {
+            self.send(&Endpoint::OrderTokens.target(&[]), order, AT_ONCE).await
+        }))
     }
 
     fn audit_tokens(&self, patience: Patience, limit: usize) -> BoxResult<'_, Option<TokensAudit>> {
         Box::pin(retried(patience, move || async move {
-            let path = format!("/v1/tokens/audit?limit={limit}");
-            let told = self.client.get(&path).await;
+            let target = Endpoint::TokensAudit.target(&[]).with("limit", &limit);
+            let told = self.client.get(&target).await;
             told.map(Some).map_err(|fault| fault.of_reading(&self.client.base).into())
         }))
     }

@@ -20,17 +20,17 @@ pub(crate) enum Fault {
     NoAnswer(String),
     /// Nothing was carried out: one end does not accept the other's certificate. To wait helps only if it was accepted before.
     Untrusted { told: Box<Untrusted>, before: bool },
-    /// The server said no.
-    Said(Box<Said>),
+    /// The server refused.
+    Rejected(Box<Rejection>),
     /// It is not the active one, and names the one that is.
     Elsewhere(String),
     /// It is not the active one, and knows of none.
     NotActive(String),
 }
 
-/// What a server says when it says no.
+/// A server's refusal of a request.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct Rejection {
     status: StatusCode,
     /// The format that the server speaks, if it says so.
     format: Option<u32>,
@@ -71,7 +71,7 @@ impl Fault {
 
     /// This user is not let in, and to ask again does not help.
     fn not_for_us(why: &NotForUs) -> Fault {
-        Fault::Said(Box::new(Said {
+        Fault::Rejected(Box::new(Rejection {
             status: StatusCode::FORBIDDEN,
             format: None,
             refusal: None,
@@ -84,7 +84,7 @@ impl Fault {
     /// Whether the server does not let this client in.
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
-            Fault::Said(said) => matches!(said.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN),
+            Fault::Rejected(said) => matches!(said.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN),
             Fault::Untrusted { .. } => true,
             Fault::NotSent(_) | Fault::NoAnswer(_) | Fault::Elsewhere(_) | Fault::NotActive(_) => false,
         }
@@ -99,7 +99,7 @@ impl Fault {
         }
         let refusal = serde_json::from_slice(body).ok();
         let said = match problem.code.is_empty() {
-            true => Said {
+            true => Rejection {
                 status,
                 format: None,
                 refusal: None,
@@ -107,7 +107,7 @@ impl Fault {
                 detail: format!("it answered {status}, which no Baton server does"),
                 hint: "check host and port".to_string(),
             },
-            false => Said {
+            false => Rejection {
                 status,
                 format: None,
                 refusal,
@@ -116,12 +116,12 @@ impl Fault {
                 hint: problem.hint,
             },
         };
-        Fault::Said(Box::new(said))
+        Fault::Rejected(Box::new(said))
     }
 
     /// The same, from a server that says that it speaks this format.
     pub(crate) fn of_a_server_that_speaks(mut self, format: Option<u32>) -> Fault {
-        if let Fault::Said(said) = &mut self {
+        if let Fault::Rejected(said) = &mut self {
             said.format = format;
         }
         self
@@ -130,7 +130,7 @@ impl Fault {
     /// The stable word for why the server said no, if it did.
     pub(crate) fn code(&self) -> Option<&str> {
         match self {
-            Fault::Said(said) => Some(&said.code),
+            Fault::Rejected(said) => Some(&said.code),
             Fault::NotSent(_)
             | Fault::NoAnswer(_)
             | Fault::Untrusted { .. }
@@ -172,27 +172,27 @@ impl Fault {
                     false => StoreError::Refused { place, why, hint },
                 }
             }
-            Fault::Said(said) => match *said {
-                Said { refusal: Some(refusal), .. } => return refusal.into(),
-                Said { status: StatusCode::PAYLOAD_TOO_LARGE, detail, hint, .. } => {
+            Fault::Rejected(said) => match *said {
+                Rejection { refusal: Some(refusal), .. } => return refusal.into(),
+                Rejection { status: StatusCode::PAYLOAD_TOO_LARGE, detail, hint, .. } => {
                     return Refusal::Invalid { why: detail, hint }.into();
                 }
                 // The server's own store may need a newer one too: that is another status.
-                Said { status: StatusCode::BAD_REQUEST, code, format: Some(format), .. }
+                Rejection { status: StatusCode::BAD_REQUEST, code, format: Some(format), .. }
                     if code == "newer-format" =>
                 {
                     StoreError::Newer { place: location.to_string(), format, reads: baton_store::format() }
                 }
-                Said { code, detail, .. } if code == "unknown" => {
+                Rejection { code, detail, .. } if code == "unknown" => {
                     StoreError::Unknown { location: location.to_string(), why: detail }
                 }
-                Said {
+                Rejection {
                     status: StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS,
                     detail,
                     hint,
                     ..
                 } => StoreError::Unavailable { location: location.to_string(), why: detail, hint },
-                Said { detail, hint, .. } => {
+                Rejection { detail, hint, .. } => {
                     StoreError::Refused { place: location.to_string(), why: detail, hint }
                 }
             },

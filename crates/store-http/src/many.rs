@@ -2,6 +2,7 @@
 
 use baton_api::CommandError;
 use baton_api::batch::BatchEntryRef;
+use baton_api::endpoints::Endpoint;
 use baton_store::StoreError;
 use http::StatusCode;
 use serde::Deserialize;
@@ -53,7 +54,8 @@ impl HttpElections {
             return Vec::new();
         }
         let base = &self.client.base;
-        let told: Result<Vec<Box<RawValue>>, Fault> = self.client.post("/v1/batch", &entries, AT_ONCE).await;
+        let told: Result<Vec<Box<RawValue>>, Fault> =
+            self.client.post(&Endpoint::Batch.target(&[]), &entries, AT_ONCE).await;
         let failed = match told {
             Ok(told) if told.len() == entries.len() => {
                 return told.iter().map(|told| outcome(told, base)).collect();

@@ -1,6 +1,7 @@
 //! The page of a server, and who may sign in there.
 
 use baton_api::elections::{BoxResult, Page};
+use baton_api::endpoints::Endpoint;
 use baton_api::server::EmptyResponse;
 use baton_api::sign_ins::PageStatus;
 use baton_election::delegation::SignedDelegation;
@@ -15,12 +16,15 @@ impl Page for HttpElections {
 
     fn run(&self) -> BoxResult<'_, String> {
         Box::pin(async move {
-            let me: Result<PageStatus, _> = self.client.get("/v1/sign-in").await;
+            let me: Result<PageStatus, _> = self.client.get(&Endpoint::Me.target(&[])).await;
             me.map(|me| me.server).map_err(|fault| fault.of_reading(&self.client.base).into())
         })
     }
 
     fn begin_sign_in<'a>(&'a self, given: &'a SignedDelegation) -> BoxResult<'a, ()> {
-        Box::pin(async move { self.send::<EmptyResponse>("/v1/sign-ins", given, AT_ONCE).await.map(|_| ()) })
+        Box::pin(async move {
+            let target = Endpoint::BeginSignIn.target(&[]);
+            self.send::<EmptyResponse>(&target, given, AT_ONCE).await.map(|_| ())
+        })
     }
 }

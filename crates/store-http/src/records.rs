@@ -3,14 +3,16 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use baton_api::endpoints::{Endpoint, Target};
 use baton_api::records::RecordResponse;
 use baton_api::{Memory, SharedMemory};
 use baton_election::StoreInfo;
 use baton_election::audit::Book;
 use baton_election::time::{Span, WallTime};
+use baton_store::toolbox::Kind;
 use baton_store::{Key, Prefix, Reading, Record, StoreError, StoreUrl, Version, boot};
 
-use crate::client::{Client, segment};
+use crate::client::Client;
 use crate::open::Settings;
 
 /// A Baton server. Clones share its connections.
@@ -34,7 +36,7 @@ impl HttpElections {
     }
 
     pub(crate) async fn wall_now(&self) -> Result<Option<WallTime>, StoreError> {
-        let date = self.client.date("/v1/store").await;
+        let date = self.client.date(&Endpoint::Store.target(&[])).await;
         let date = date.map_err(|fault| fault.of_reading(&self.client.base))?;
         let since_1970 = date.and_then(|date| date.duration_since(SystemTime::UNIX_EPOCH).ok());
         let millis = since_1970.and_then(|since| u64::try_from(since.as_millis()).ok());
@@ -43,9 +45,9 @@ impl HttpElections {
 
     pub(crate) async fn read_now(&self, key: &Key) -> Result<Reading, StoreError> {
         let asked_at = boot::now();
-        let shown: RecordResponse = match path(key) {
-            Some(path) => {
-                self.client.get(&path).await.map_err(|fault| fault.of_reading(&self.client.base))?
+        let shown: RecordResponse = match record_target(key) {
+            Some(target) => {
+                self.client.get(&target).await.map_err(|fault| fault.of_reading(&self.client.base))?
             }
             // The server keeps its histories by itself.
             None => RecordResponse::none(),
@@ -64,20 +66,22 @@ impl HttpElections {
 
     /// The keys of a kind, in order.
     pub(crate) async fn list_now(&self, prefix: &Prefix) -> Result<Vec<Key>, StoreError> {
-        let path = match prefix {
-            Prefix::Elections => "/v1/elections".to_string(),
-            Prefix::Candidates(election) => format!("/v1/elections/{}/candidates", segment(election)),
-            Prefix::Fences => "/v1/fences".to_string(),
-            Prefix::Audits => "/v1/audits".to_string(),
+        let target = match prefix {
+            Prefix::Elections => Endpoint::Elections.target(&[]),
+            Prefix::Candidates(election) => Endpoint::Candidates.target(&[election]),
+            Prefix::Fences => Endpoint::Fences.target(&[]),
+            Prefix::Audits => Endpoint::Audits.target(&[]),
             Prefix::Items(election, kind) => return self.names(election, *kind).await,
         };
         let mut keys: Vec<Key> = Vec::new();
         loop {
             let last = keys.last().cloned();
-            let after = last.as_ref().map(|last| format!("&after={}", segment(&last.name())));
-            let path = format!("{path}?limit={PAGE}{}", after.unwrap_or_default());
+            let mut page = target.clone().with("limit", &PAGE);
+            if let Some(last) = &last {
+                page = page.with("after", &last.name());
+            }
             let names: Vec<String> =
-                self.client.get(&path).await.map_err(|fault| fault.of_reading(&self.client.base))?;
+                self.client.get(&page).await.map_err(|fault| fault.of_reading(&self.client.base))?;
             keys.extend(names.iter().filter_map(|name| prefix.key(name).ok()));
             // A list that does not go on is no reason to ask for ever.
             if names.len() < PAGE || keys.last() <= last.as_ref() {
@@ -87,26 +91,29 @@ impl HttpElections {
     }
 }
 
-/// Where a record is.
-fn path(key: &Key) -> Option<String> {
+/// The request that reads a record.
+fn record_target(key: &Key) -> Option<Target> {
     Some(match key {
-        Key::Store => "/v1/store".to_string(),
-        Key::Tokens => "/v1/tokens".to_string(),
-        Key::Election(election) => format!("/v1/elections/{}", segment(election)),
-        Key::Candidate(election, agent) => {
-            format!("/v1/elections/{}/candidates/{}", segment(election), segment(agent))
-        }
+        Key::Store => Endpoint::Store.target(&[]),
+        Key::Tokens => Endpoint::Tokens.target(&[]),
+        Key::Election(election) => Endpoint::Election.target(&[election]),
+        Key::Candidate(election, agent) => Endpoint::Candidate.target(&[election, agent]),
         Key::History(_) => return None,
-        Key::Fence(resource) => format!("/v1/fences/{}", segment(resource)),
-        Key::FenceLog(resource, part) => format!("/v1/fences/{}/log/{part}", segment(resource)),
-        Key::Audit(Book::Store, part) => format!("/v1/audit/{part}"),
+        Key::Fence(resource) => Endpoint::Fence.target(&[resource]),
+        Key::FenceLog(resource, part) => Endpoint::FenceLog.target(&[resource, part]),
+        Key::Audit(Book::Store, part) => Endpoint::StoreAuditPart.target(&[part]),
         // It verifies those by itself.
         Key::Audit(Book::Tokens, _) => return None,
-        Key::Audit(Book::Election(election), part) => {
-            format!("/v1/elections/{}/audit/{part}", segment(election))
-        }
+        Key::Audit(Book::Election(election), part) => Endpoint::AuditPart.target(&[election, part]),
         Key::Item(election, kind, item) => {
-            format!("/v1/elections/{}/{}/{}", segment(election), kind.plural(), segment(item))
+            let endpoint = match kind {
+                Kind::Task => Endpoint::Task,
+                Kind::Proposal => Endpoint::Proposal,
+                Kind::Quota => Endpoint::Quota,
+                Kind::Value => Endpoint::Value,
+                Kind::Breaker => Endpoint::Breaker,
+            };
+            endpoint.target(&[election, item])
         }
     })
 }

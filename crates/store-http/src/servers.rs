@@ -27,11 +27,11 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 
 /// All servers that are known. `http://HOST:PORT` each, without a slash at its end.
 pub(crate) struct Servers {
-    known: Mutex<Known>,
+    known: Mutex<ServerList>,
     secret: bool,
 }
 
-struct Known {
+struct ServerList {
     all: Vec<Arc<str>>,
     /// How many of them the URL names.
     own: usize,
@@ -43,10 +43,10 @@ impl Servers {
     /// With `secret` something is shown to them that nobody on the way may read.
     pub(crate) fn new(bases: &[String], secret: bool) -> Servers {
         let all: Vec<Arc<str>> = bases.iter().map(|base| base.as_str().into()).collect();
-        Servers { known: Mutex::new(Known { own: all.len(), all, preferred: 0 }), secret }
+        Servers { known: Mutex::new(ServerList { own: all.len(), all, preferred: 0 }), secret }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, ServerList> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -103,13 +103,13 @@ impl Servers {
         patience: Duration,
         send: impl Fn(Arc<str>) -> F,
     ) -> Result<T, Fault> {
-        let mut asked = Asked::new();
+        let mut attempts = Attempts::new();
         let mut replies = FuturesUnordered::new();
         let deadline = Instant::now() + limit;
         let (mut next, mut again) = (self.preferred(), Instant::now() + patience);
         loop {
             if let Some(base) = next.take() {
-                asked.begins(&base);
+                attempts.begins(&base);
                 let reply = send(Arc::clone(&base));
                 replies.push(async move { (base, reply.await) });
             }
@@ -123,49 +123,49 @@ impl Servers {
                 },
                 () = sleep_until(again.min(deadline)) => {
                     if Instant::now() >= deadline {
-                        return Err(asked.in_vain(limit));
+                        return Err(attempts.in_vain(limit));
                     }
-                    again = Instant::now() + if replies.is_empty() { asked.pause } else { patience };
-                    next = asked.next(self);
+                    again = Instant::now() + if replies.is_empty() { attempts.pause } else { patience };
+                    next = attempts.next(self);
                     continue;
                 }
             };
-            asked.ended(&base);
+            attempts.ended(&base);
             match fault {
-                Fault::Said(_) => {
+                Fault::Rejected(_) => {
                     self.prefer(&base);
                     return Err(fault);
                 }
                 Fault::NotSent(_) | Fault::NoAnswer(_) | Fault::Untrusted { .. } if self.is_alone() => {
                     return Err(fault);
                 }
-                Fault::NoAnswer(why) => asked.hears(why, Heard::MayHaveBeenDone),
-                Fault::NotSent(why) => asked.misses(why),
-                Fault::NotActive(why) => asked.hears(why, Heard::NotDone),
-                Fault::Untrusted { told, before } => asked.distrusts(told, before),
+                Fault::NoAnswer(why) => attempts.hears(why, Outcome::MayHaveBeenDone),
+                Fault::NotSent(why) => attempts.misses(why),
+                Fault::NotActive(why) => attempts.hears(why, Outcome::NotDone),
+                Fault::Untrusted { told, before } => attempts.distrusts(told, before),
                 Fault::Elsewhere(to) => {
-                    next = asked.follow(self.follow(&base, &to));
-                    asked.hears(format!("{base} sends us to {to}"), Heard::NotDone);
+                    next = attempts.follow(self.follow(&base, &to));
+                    attempts.hears(format!("{base} sends us to {to}"), Outcome::NotDone);
                 }
             }
             if next.is_none() {
-                next = asked.untried(self);
+                next = attempts.untried(self);
             }
-            if next.is_none() && replies.is_empty() && asked.heard == Heard::Nothing {
+            if next.is_none() && replies.is_empty() && attempts.outcome == Outcome::Nothing {
                 // Nobody is there at all, as with one server.
-                return Err(asked.nobody());
+                return Err(attempts.nobody());
             }
             if next.is_none() && replies.is_empty() {
-                again = Instant::now() + asked.pause.mul_f64(jitter(0.5));
-                asked.pause = (asked.pause * 2).min(LONGEST_PAUSE);
+                again = Instant::now() + attempts.pause.mul_f64(jitter(0.5));
+                attempts.pause = (attempts.pause * 2).min(LONGEST_PAUSE);
             }
         }
     }
 }
 
-/// The most that was heard of a request.
+/// The best-known outcome of a request so far.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Heard {
+enum Outcome {
     /// Nobody could be reached.
     Nothing,
     /// Somebody is there, and did not do it.
@@ -174,12 +174,12 @@ enum Heard {
 }
 
 /// The servers that were asked in one request.
-struct Asked {
+struct Attempts {
     /// Servers that have not answered yet.
     flying: Vec<Arc<str>>,
     /// Servers that were asked in this round, which began when every server had been asked.
     tried: Vec<Arc<str>>,
-    heard: Heard,
+    outcome: Outcome,
     /// Why the last one did not decide.
     word: String,
     /// What the last one was that TLS did not let through.
@@ -190,25 +190,25 @@ struct Asked {
     pause: Duration,
 }
 
-impl Asked {
-    fn new() -> Asked {
-        let (heard, word) = (Heard::Nothing, String::new());
+impl Attempts {
+    fn new() -> Attempts {
+        let (outcome, word) = (Outcome::Nothing, String::new());
         let (flying, tried, untrusted) = (Vec::new(), Vec::new(), None);
-        Asked { flying, tried, heard, word, untrusted, unreachable: false, hops: 0, pause: PAUSE }
+        Attempts { flying, tried, outcome, word, untrusted, unreachable: false, hops: 0, pause: PAUSE }
     }
 
-    fn hears(&mut self, word: String, heard: Heard) {
-        self.heard = self.heard.max(heard);
+    fn hears(&mut self, word: String, outcome: Outcome) {
+        self.outcome = self.outcome.max(outcome);
         self.word = word;
     }
 
     fn misses(&mut self, why: String) {
-        self.hears(why, Heard::Nothing);
+        self.hears(why, Outcome::Nothing);
         self.unreachable = true;
     }
 
     fn distrusts(&mut self, told: Box<Untrusted>, before: bool) {
-        self.hears(told.why.clone(), Heard::Nothing);
+        self.hears(told.why.clone(), Outcome::Nothing);
         self.untrusted = Some(Fault::Untrusted { told, before });
     }
 
@@ -253,7 +253,7 @@ impl Asked {
     fn in_vain(&self, limit: Duration) -> Fault {
         let word = if self.word.is_empty() { String::new() } else { format!(" ({})", self.word) };
         let why = format!("it did not answer within {limit:?}{word}");
-        if self.heard == Heard::MayHaveBeenDone || !self.flying.is_empty() {
+        if self.outcome == Outcome::MayHaveBeenDone || !self.flying.is_empty() {
             Fault::NoAnswer(why)
         } else {
             Fault::NotSent(why)

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use baton_api::command::{CommandResponse, Decided};
 use baton_api::elections::{BoxResult, CommandError, Sessions};
+use baton_api::endpoints::Endpoint;
 use baton_api::sessions::{
     Announce, EndSession, EndSessionResponse, Heartbeat, HeartbeatReply, NewsRequest, NewsResponse,
     NotifyReport, SessionView,
@@ -13,7 +14,6 @@ use baton_election::{Command, ElectionName};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::client::segment;
 use crate::records::{AT_ONCE, HttpElections};
 
 /// What a server says if it does not know a session.
@@ -23,11 +23,11 @@ impl HttpElections {
     /// What the session is answered, or nothing if there is no such session.
     async fn of_session<T: DeserializeOwned>(
         &self,
-        path: &str,
+        endpoint: Endpoint,
         body: &(impl Serialize + Sync),
         longer: Duration,
     ) -> Result<Option<T>, CommandError> {
-        match self.client.post(path, body, longer).await {
+        match self.client.post(&endpoint.target(&[]), body, longer).await {
             Ok(answer) => Ok(Some(answer)),
             Err(fault) if fault.code() == Some(NO_SUCH_SESSION) => Ok(None),
             Err(fault) => Err(fault.of_command(&self.client.base)),
@@ -37,26 +37,26 @@ impl HttpElections {
 
 impl Sessions for HttpElections {
     fn announce<'a>(&'a self, announce: &'a Announce) -> BoxResult<'a, HeartbeatReply> {
-        Box::pin(async move { self.send("/v1/sessions", announce, AT_ONCE).await })
+        Box::pin(async move { self.send(&Endpoint::Announce.target(&[]), announce, AT_ONCE).await })
     }
 
     fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> BoxResult<'a, Option<HeartbeatReply>> {
-        Box::pin(async move { self.of_session("/v1/sessions/heartbeat", heartbeat, AT_ONCE).await })
+        Box::pin(async move { self.of_session(Endpoint::Heartbeat, heartbeat, AT_ONCE).await })
     }
 
     fn news<'a>(&'a self, ask: &'a NewsRequest) -> BoxResult<'a, Option<NewsResponse>> {
-        Box::pin(async move {
-            self.of_session("/v1/sessions/news", ask, Duration::from_millis(ask.wait_ms)).await
-        })
+        Box::pin(
+            async move { self.of_session(Endpoint::News, ask, Duration::from_millis(ask.wait_ms)).await },
+        )
     }
 
     fn end<'a>(&'a self, end: &'a EndSession) -> BoxResult<'a, Option<EndSessionResponse>> {
-        Box::pin(async move { self.of_session("/v1/sessions/end", end, AT_ONCE).await })
+        Box::pin(async move { self.of_session(Endpoint::EndSession, end, AT_ONCE).await })
     }
 
     fn sessions(&self) -> BoxResult<'_, Vec<SessionView>> {
         Box::pin(async move {
-            let shown = self.client.get("/v1/sessions").await;
+            let shown = self.client.get(&Endpoint::Sessions.target(&[])).await;
             shown.map_err(|fault| fault.of_reading(&self.client.base).into())
         })
     }
@@ -68,14 +68,13 @@ impl Sessions for HttpElections {
         notify: Span,
     ) -> BoxResult<'a, (Decided, NotifyReport)> {
         Box::pin(async move {
-            let path = |name| {
-                let timeout = notify.as_millis();
-                format!("/v1/elections/{}/{name}?notify_timeout_ms={timeout}", segment(election))
+            let target = |endpoint: Endpoint| {
+                endpoint.target(&[election]).with("notify_timeout_ms", &notify.as_millis())
             };
             let longer = Duration::from_millis(notify.as_millis());
             let mut told: CommandResponse = match command {
-                Command::Release(release) => self.send(&path("release"), release, longer).await?,
-                Command::Pass(pass) => self.send(&path("pass"), pass, longer).await?,
+                Command::Release(release) => self.send(&target(Endpoint::Release), release, longer).await?,
+                Command::Pass(pass) => self.send(&target(Endpoint::Pass), pass, longer).await?,
                 Command::Acquire(_)
                 | Command::Renew(_)
                 | Command::Checkpoint(_)

@@ -25,11 +25,12 @@ pub(crate) enum Token {
     None,
     /// It stays the same.
     Fixed(HeaderValue),
-    /// It is what stands in the file.
-    Kept(Arc<Kept>),
+    /// It is in a file, which is read again when it changes.
+    File(Arc<TokenFile>),
 }
 
-pub(crate) struct Kept {
+/// A token in a file.
+pub(crate) struct TokenFile {
     file: PathBuf,
     settings: Settings,
     current: Mutex<Current>,
@@ -59,8 +60,8 @@ impl Token {
             (None, Some(file)) => {
                 let (header, stamp) = read(settings, file)?;
                 let current = Mutex::new(Current { header, stamp, looked: Instant::now() });
-                let kept = Kept { file: file.to_path_buf(), settings: settings.clone(), current };
-                Ok(Token::Kept(Arc::new(kept)))
+                let kept = TokenFile { file: file.to_path_buf(), settings: settings.clone(), current };
+                Ok(Token::File(Arc::new(kept)))
             }
             (None, None) => Ok(Token::None),
         }
@@ -75,12 +76,12 @@ impl Token {
         match self {
             Token::None => None,
             Token::Fixed(header) => Some(header.clone()),
-            Token::Kept(kept) => Some(kept.header(LOOK)),
+            Token::File(kept) => Some(kept.header(LOOK)),
         }
     }
 }
 
-impl Kept {
+impl TokenFile {
     /// The header; the file is looked at if that was longer ago than this.
     fn header(&self, look: Duration) -> HeaderValue {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
@@ -208,7 +209,7 @@ mod tests {
             std::fs::rename(&beside, &file).unwrap();
         };
         write("one.jwt.here\n", 0o600);
-        let Token::Kept(kept) = Token::choose(&settings("https://h"), None, Some(&file)).unwrap() else {
+        let Token::File(kept) = Token::choose(&settings("https://h"), None, Some(&file)).unwrap() else {
             panic!("it is kept in a file");
         };
         let shown = || kept.header(Duration::ZERO).to_str().unwrap().to_string();

@@ -1,6 +1,7 @@
 //! The toolbox, as it is asked for.
 
 use baton_api::elections::{BoxResult, CommandError, Tools};
+use baton_api::endpoints::{Endpoint, Target};
 use baton_api::toolbox::{ItemPage, MAX_PAGE};
 use baton_api::{Patience, retried};
 use baton_election::{ElectionName, ItemName, Span};
@@ -10,7 +11,6 @@ use baton_store::toolbox::{
 use baton_store::{Key, StoreError};
 use serde::de::DeserializeOwned;
 
-use crate::client::segment;
 use crate::fault::as_store_error;
 use crate::records::{AT_ONCE, HttpElections};
 
@@ -33,33 +33,40 @@ impl HttpElections {
         kind: Kind,
         query: &Query,
     ) -> Result<Page, CommandError> {
-        let mut path = format!(
-            "/v1/elections/{}/{}?limit={}",
-            segment(election),
-            kind.plural(),
-            query.limit.clamp(1, MAX_PAGE)
-        );
+        let endpoint = match kind {
+            Kind::Task => Endpoint::Tasks,
+            Kind::Proposal => Endpoint::Proposals,
+            Kind::Quota => Endpoint::Quotas,
+            Kind::Value => Endpoint::Values,
+            Kind::Breaker => Endpoint::Breakers,
+        };
+        let takes = |name: &str| endpoint.row().query.iter().any(|parameter| parameter.name == name);
+        let mut target = endpoint.target(&[election]).with("limit", &query.limit.clamp(1, MAX_PAGE));
         if let Some(after) = &query.after {
-            path.push_str(&format!("&after={}", segment(after)));
+            target = target.with("after", after);
         }
-        if let Some(state) = query.state {
-            path.push_str(&format!("&state={state}"));
+        if let Some(state) = query.state.filter(|_| takes("state")) {
+            target = target.with("state", &state);
         }
-        if let Some(agent) = &query.agent {
-            path.push_str(&format!("&agent={}", segment(agent)));
+        if let Some(agent) = query.agent.as_ref().filter(|_| takes("agent")) {
+            target = target.with("agent", agent);
         }
         match kind {
-            Kind::Task => self.items::<Task>(&path, Item::Task).await,
-            Kind::Proposal => self.items::<Proposal>(&path, Item::Proposal).await,
-            Kind::Quota => self.items::<Quota>(&path, Item::Quota).await,
-            Kind::Value => self.items::<Value>(&path, Item::Value).await,
-            Kind::Breaker => self.items::<Breaker>(&path, Item::Breaker).await,
+            Kind::Task => self.items::<Task>(&target, Item::Task).await,
+            Kind::Proposal => self.items::<Proposal>(&target, Item::Proposal).await,
+            Kind::Quota => self.items::<Quota>(&target, Item::Quota).await,
+            Kind::Value => self.items::<Value>(&target, Item::Value).await,
+            Kind::Breaker => self.items::<Breaker>(&target, Item::Breaker).await,
         }
     }
 
-    async fn items<T: DeserializeOwned>(&self, path: &str, of: fn(T) -> Item) -> Result<Page, CommandError> {
+    async fn items<T: DeserializeOwned>(
+        &self,
+        target: &Target,
+        of: fn(T) -> Item,
+    ) -> Result<Page, CommandError> {
         let shown: ItemPage<T> =
-            self.client.get(path).await.map_err(|fault| fault.of_command(&self.client.base))?;
+            self.client.get(target).await.map_err(|fault| fault.of_command(&self.client.base))?;
         Ok(Page { items: shown.items.into_iter().map(of).collect(), more: shown.more })
     }
 }
@@ -72,31 +79,30 @@ impl Tools for HttpElections {
         command: &'a Command,
     ) -> BoxResult<'a, Answer> {
         Box::pin(retried(patience, move || async move {
-            let base = format!("/v1/elections/{}", segment(election));
-            let item = |kind: Kind, name: &ItemName| format!("{base}/{}/{}", kind.plural(), segment(name));
+            let all = |endpoint: Endpoint| endpoint.target(&[election]);
+            let one = |endpoint: Endpoint, name: &ItemName| endpoint.target(&[election, name]);
             Ok(match command {
                 Command::Add(add) => {
-                    let added: Vec<Added> = self.send(&format!("{base}/tasks"), add, AT_ONCE).await?;
+                    let added: Vec<Added> = self.send(&all(Endpoint::AddTasks), add, AT_ONCE).await?;
                     Answer::Added(added)
                 }
-                Command::Order(name, order) => {
-                    Answer::Item(Item::Task(self.send(&item(Kind::Task, name), order, AT_ONCE).await?))
-                }
-                Command::Propose(propose) => Answer::Item(Item::Proposal(
-                    self.send(&format!("{base}/proposals"), propose, AT_ONCE).await?,
+                Command::Order(name, order) => Answer::Item(Item::Task(
+                    self.send(&one(Endpoint::OrderTask, name), order, AT_ONCE).await?,
                 )),
+                Command::Propose(propose) => {
+                    Answer::Item(Item::Proposal(self.send(&all(Endpoint::Propose), propose, AT_ONCE).await?))
+                }
                 Command::Rule(name, ruling) => Answer::Item(Item::Proposal(
-                    self.send(&item(Kind::Proposal, name), ruling, AT_ONCE).await?,
+                    self.send(&one(Endpoint::RuleOn, name), ruling, AT_ONCE).await?,
                 )),
                 Command::SetQuota(name, set) => {
-                    Answer::Item(Item::Quota(self.send(&item(Kind::Quota, name), set, AT_ONCE).await?))
+                    Answer::Item(Item::Quota(self.send(&one(Endpoint::SetQuota, name), set, AT_ONCE).await?))
                 }
                 Command::Draw(name, draw) => {
-                    let path = format!("{}/draw", item(Kind::Quota, name));
-                    Answer::Drawn(self.send::<Drawn>(&path, draw, AT_ONCE).await?)
+                    Answer::Drawn(self.send::<Drawn>(&one(Endpoint::Draw, name), draw, AT_ONCE).await?)
                 }
                 Command::Put(name, put) => {
-                    Answer::Item(Item::Value(self.send(&item(Kind::Value, name), put, AT_ONCE).await?))
+                    Answer::Item(Item::Value(self.send(&one(Endpoint::PutValue, name), put, AT_ONCE).await?))
                 }
             })
         }))
@@ -120,8 +126,8 @@ impl Tools for HttpElections {
         _most: usize,
     ) -> BoxResult<'a, Option<Counts>> {
         Box::pin(retried(patience, move || async move {
-            let path = format!("/v1/elections/{}/board", segment(election));
-            self.client.get(&path).await.map(Some).map_err(|fault| fault.of_command(&self.client.base))
+            let target = Endpoint::Board.target(&[election]);
+            self.client.get(&target).await.map(Some).map_err(|fault| fault.of_command(&self.client.base))
         }))
     }
 }

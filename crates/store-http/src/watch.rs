@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use baton_api::endpoints::{Endpoint, Target};
 use baton_election::ElectionName;
 use baton_store::{BoxStream, Change, StoreError};
 use bytes::Bytes;
@@ -9,7 +10,7 @@ use futures_util::stream;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-use crate::client::{Client, LARGEST, segment};
+use crate::client::{Client, LARGEST};
 
 /// A server that is silent for longer has gone: it says every ten seconds that it is there.
 const SILENCE: Duration = Duration::from_secs(25);
@@ -19,9 +20,9 @@ const LONGEST: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// One stream, and what is needed to go on with another.
-struct Line {
+struct EventStream {
     client: Client,
-    path: String,
+    target: Target,
     events: Option<Incoming>,
     /// What was received and not yet read.
     text: Vec<u8>,
@@ -34,11 +35,11 @@ struct Line {
 
 /// Tells of changes from here on.
 pub(crate) async fn watch(client: &Client, election: &ElectionName) -> Result<BoxStream<Change>, StoreError> {
-    let path = format!("/v1/elections/{}/watch", segment(election));
-    let events = client.events(&path, None).await.map_err(|fault| fault.of_reading(&client.base))?;
-    let mut line = Line {
+    let target = Endpoint::Watch.target(&[election]);
+    let events = client.events(&target, None).await.map_err(|fault| fault.of_reading(&client.base))?;
+    let mut stream = EventStream {
         client: client.clone(),
-        path,
+        target,
         events: Some(events),
         text: Vec::new(),
         last: None,
@@ -46,8 +47,8 @@ pub(crate) async fn watch(client: &Client, election: &ElectionName) -> Result<Bo
         refused: false,
     };
     // The first event says how it stands: whatever changes is told after it.
-    line.next_event().await;
-    Ok(Box::pin(stream::unfold(line, |mut line| async move { Some((line.next().await, line)) })))
+    stream.next_event().await;
+    Ok(Box::pin(stream::unfold(stream, |mut stream| async move { Some((stream.next().await, stream)) })))
 }
 
 /// Says again and again that something may have changed.
@@ -58,7 +59,7 @@ pub(crate) fn polled() -> BoxStream<Change> {
     }))
 }
 
-impl Line {
+impl EventStream {
     async fn next(&mut self) -> Change {
         loop {
             if self.events.is_some() {
@@ -83,7 +84,7 @@ impl Line {
         // Until it tells something, it has failed.
         self.failures = self.failures.saturating_add(1);
         self.text.clear();
-        match self.client.events(&self.path, self.last.as_deref()).await {
+        match self.client.events(&self.target, self.last.as_deref()).await {
             Ok(events) => {
                 self.events = Some(events);
                 true

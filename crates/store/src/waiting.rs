@@ -20,7 +20,7 @@ pub const MOST_SHOWN: usize = 1_000;
 /// A candidate that waits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Waiting {
+pub struct WaitingCandidate {
     /// The candidate.
     pub agent: AgentName,
     /// Since when, for people.
@@ -33,8 +33,8 @@ pub trait Waiters: Send + Sync {
     fn note<'a>(
         &'a self,
         election: &'a ElectionName,
-        waiting: &'a Waiting,
-        life: Incarnation,
+        waiting: &'a WaitingCandidate,
+        incarnation: Incarnation,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Takes the note back.
@@ -42,7 +42,7 @@ pub trait Waiters: Send + Sync {
         &'a self,
         election: &'a ElectionName,
         agent: &'a AgentName,
-        life: Incarnation,
+        incarnation: Incarnation,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Those who wait, whoever came first before the others; at most so many, and at most [`MOST_SHOWN`]. Writes nothing.
@@ -50,5 +50,5 @@ pub trait Waiters: Send + Sync {
         &'a self,
         election: &'a ElectionName,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<Waiting>, StoreError>>;
+    ) -> BoxFuture<'a, Result<Vec<WaitingCandidate>, StoreError>>;
 }

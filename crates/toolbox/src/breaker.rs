@@ -39,9 +39,9 @@ pub enum Circuit {
     Probing,
 }
 
-/// How a breaker stands at a moment.
+/// The state of a breaker at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum BreakerState {
     /// All is well.
     Closed,
     /// Nothing is assigned for so long.
@@ -94,9 +94,9 @@ pub struct Breaker {
     pub at: WallTime,
 }
 
-/// A breaker that is to be written, and whether its clock restarts with it.
+/// A write of a breaker, and whether its clock restarts with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct BreakerWrite {
     /// The breaker.
     pub next: Breaker,
     /// Its clock restarts.
@@ -129,19 +129,19 @@ pub fn name_of(agent: &AgentName, capability: &str) -> ItemName {
 }
 
 impl Breaker {
-    /// How it stands, given the age of its clock.
-    pub fn standing(&self, rules: &Breakers, age: Span) -> Standing {
+    /// Its state, given the age of its clock.
+    pub fn state(&self, rules: &Breakers, age: Span) -> BreakerState {
         if self.generation != rules.generation {
-            return Standing::Closed;
+            return BreakerState::Closed;
         }
         let left = rules.cool_off.minus(age);
         match self.circuit {
-            Circuit::Closed => Standing::Closed,
-            Circuit::Open | Circuit::Probing if left == Span::ZERO => Standing::HalfOpen(rules.probes),
-            Circuit::Open => Standing::Open(left),
+            Circuit::Closed => BreakerState::Closed,
+            Circuit::Open | Circuit::Probing if left == Span::ZERO => BreakerState::HalfOpen(rules.probes),
+            Circuit::Open => BreakerState::Open(left),
             Circuit::Probing => match rules.probes.saturating_sub(self.probes) {
-                0 => Standing::Open(left),
-                more => Standing::HalfOpen(more),
+                0 => BreakerState::Open(left),
+                more => BreakerState::HalfOpen(more),
             },
         }
     }
@@ -189,30 +189,30 @@ impl Scope<'_> {
     }
 
     /// Whether something may be assigned that takes the capability. A probe is written, so that not too many are let through.
-    pub fn admit(&self, found: Option<&Breaker>) -> Result<Option<Written>, Refusal> {
+    pub fn admit(&self, found: Option<&Breaker>) -> Result<Option<BreakerWrite>, Refusal> {
         let Some(found) = found else { return Ok(None) };
-        match found.standing(self.rules, self.age) {
-            Standing::Closed => Ok(None),
-            Standing::Open(left) => Err(Refusal::NotEligible {
+        match found.state(self.rules, self.age) {
+            BreakerState::Closed => Ok(None),
+            BreakerState::Open(left) => Err(Refusal::NotEligible {
                 why: format!(
                     "the circuit breaker of {} for `{}` is open after {} failures in a row ({})",
                     self.agent, self.capability, found.failures, found.reason
                 ),
                 retry_in: Some(left),
             }),
-            Standing::HalfOpen(_) => {
+            BreakerState::HalfOpen(_) => {
                 let begins = found.circuit == Circuit::Open || self.age >= self.rules.cool_off;
                 let probes = if begins { 1 } else { found.probes.saturating_add(1) };
                 let turns = found.turns + u64::from(begins);
                 let next =
                     Breaker { circuit: Circuit::Probing, probes, turns, at: self.wall, ..found.clone() };
-                Ok(Some(Written { next, restarts: begins }))
+                Ok(Some(BreakerWrite { next, restarts: begins }))
             }
         }
     }
 
     /// A task failed that takes the capability. None if that was counted before.
-    pub fn failed(&self, found: Option<&Breaker>, failure: Counted, reason: &str) -> Option<Written> {
+    pub fn failed(&self, found: Option<&Breaker>, failure: Counted, reason: &str) -> Option<BreakerWrite> {
         let mut next = self.known(found);
         if next.counted.contains(&failure) {
             return None;
@@ -233,11 +233,11 @@ impl Scope<'_> {
         if opens {
             (next.circuit, next.probes, next.turns) = (Circuit::Open, 0, next.turns + 1);
         }
-        Some(Written { next, restarts: opens })
+        Some(BreakerWrite { next, restarts: opens })
     }
 
     /// A task succeeded that takes the capability. None if there is nothing to change: also while it is open, since only a probe closes it.
-    pub fn succeeded(&self, found: Option<&Breaker>) -> Option<Written> {
+    pub fn succeeded(&self, found: Option<&Breaker>) -> Option<BreakerWrite> {
         let found = found.filter(|found| found.generation == self.rules.generation)?;
         match found.circuit {
             Circuit::Closed if found.failures == 0 => None,
@@ -250,7 +250,7 @@ impl Scope<'_> {
                     at: self.wall,
                     ..found.clone()
                 };
-                Some(Written { next, restarts: false })
+                Some(BreakerWrite { next, restarts: false })
             }
         }
     }
@@ -297,8 +297,8 @@ mod tests {
             })
         }
 
-        fn write(&mut self, written: Option<Written>) {
-            if let Some(Written { next, restarts }) = written {
+        fn write(&mut self, written: Option<BreakerWrite>) {
+            if let Some(BreakerWrite { next, restarts }) = written {
                 assert_eq!(restarts, self.found.as_ref().map_or(0, |found| found.turns) != next.turns);
                 if restarts {
                     self.age = Span::ZERO;

@@ -105,9 +105,9 @@ pub struct Drawn {
     pub window_left_ms: u64,
 }
 
-/// A quota that is to be written, and whether its clock restarts with it.
+/// A write of a quota, and whether its clock restarts with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct QuotaWrite {
     /// The quota.
     pub next: Quota,
     /// A window begins.
@@ -138,7 +138,7 @@ pub fn set(
     name: &ItemName,
     asked: &SetQuota,
     sight: &Sight<'_>,
-) -> Result<Option<Written>, Refusal> {
+) -> Result<Option<QuotaWrite>, Refusal> {
     let leader = asked.mandate.check_for(found.map_or(Epoch(0), |quota| quota.fence), sight)?;
     let window = asked.window.whole_millis();
     check(asked, window)?;
@@ -161,7 +161,7 @@ pub fn set(
     next.shares.clone_from(&asked.shares);
     next.fence = asked.mandate.token;
     next.by = leader.agent.clone();
-    Ok((found != Some(&next)).then_some(Written { next, begins: found.is_none() }))
+    Ok((found != Some(&next)).then_some(QuotaWrite { next, begins: found.is_none() }))
 }
 
 fn check(asked: &SetQuota, window: Span) -> Result<(), Refusal> {
@@ -192,7 +192,7 @@ fn check(asked: &SetQuota, window: Span) -> Result<(), Refusal> {
 }
 
 /// Draws from a share. None if this very draw was counted already.
-pub fn draw(quota: &Quota, draw: &Draw, sight: &Sight<'_>) -> Result<(Option<Written>, Drawn), Refusal> {
+pub fn draw(quota: &Quota, draw: &Draw, sight: &Sight<'_>) -> Result<(Option<QuotaWrite>, Drawn), Refusal> {
     if draw.amount == 0 {
         return Err(Refusal::invalid("to draw 0 draws nothing", "draw 1 or more"));
     }
@@ -242,7 +242,7 @@ pub fn draw(quota: &Quota, draw: &Draw, sight: &Sight<'_>) -> Result<(Option<Wri
     next.drawn.insert(draw.agent.clone(), taken);
     assert!(next.drawn() <= next.amount, "more was drawn than there is");
     let drawn = told(draw.amount, &next);
-    Ok((Some(Written { next, begins }), drawn))
+    Ok((Some(QuotaWrite { next, begins }), drawn))
 }
 
 /// What an agent may still draw: of its share, and of what all have left. A split that was changed within a window must not let more out than there is.

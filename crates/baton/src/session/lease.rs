@@ -15,22 +15,22 @@ use tokio::sync::watch;
 use super::Inner;
 use crate::error::Error;
 use crate::grant::Grant;
-use crate::seat::{Seat, Status};
+use crate::lease_state::{LeaseState, Status};
 
-/// A leadership whose lease rides on a session. Dropping it lets the lease run out; [`Riding::release`] is quicker.
-pub struct Riding {
+/// A leadership whose lease rides on a session. Dropping it lets the lease run out; [`SessionLeadership::release`] is quicker.
+pub struct SessionLeadership {
     inner: Arc<Inner>,
     election: ElectionName,
     incarnation: Incarnation,
     granted: Epoch,
-    seat: Arc<Seat>,
+    state: Arc<LeaseState>,
 }
 
 /// A lease, as the session keeps it.
 pub(super) struct Lease {
     pub(super) ride: SessionLease,
     pub(super) tenure: Tenure,
-    pub(super) seat: Arc<Seat>,
+    pub(super) state: Arc<LeaseState>,
     /// Whether the server knows that it rides.
     pub(super) confirmed: bool,
 }
@@ -40,12 +40,12 @@ impl Lease {
     pub(super) fn renewed(&mut self, asked_at: Moment) -> bool {
         let before = self.tenure.deadline();
         self.tenure.renewed(asked_at, boot::now()) != TenureState::Lost
-            && self.seat.renewed(before, self.tenure.deadline())
+            && self.state.renewed(before, self.tenure.deadline())
     }
 
     /// How it stands with an operator. A token that rose is told to the server by its new number.
     pub(super) fn changed(&mut self, epoch: Epoch, awaiting: bool) {
-        self.seat.heard(epoch, awaiting);
+        self.state.heard(epoch, awaiting);
         if self.ride.token != epoch {
             (self.ride.token, self.confirmed) = (epoch, false);
         }
@@ -53,27 +53,31 @@ impl Lease {
 
     /// Nobody says that its token is refused.
     pub(super) fn unchanged(&self) {
-        self.seat.awaits(false);
+        self.state.awaits(false);
     }
 
     /// It could not be renewed. False if it is lost.
     pub(super) fn overdue(&mut self, why: &str) -> bool {
         match self.tenure.standing(boot::now()) {
             TenureState::Lost => return false,
-            TenureState::Jeopardy => self.seat.tell(Status::Jeopardy(why.to_string())),
+            TenureState::Jeopardy => self.state.tell(Status::Jeopardy(why.to_string())),
             TenureState::Safe | TenureState::Offered => {}
         }
         true
     }
 }
 
-impl Riding {
-    pub(super) fn begin(inner: &Arc<Inner>, election: &ElectionName, grant: &Grant) -> Result<Riding, Error> {
-        let (seat, tenure) = Seat::take(grant)?;
+impl SessionLeadership {
+    pub(super) fn begin(
+        inner: &Arc<Inner>,
+        election: &ElectionName,
+        grant: &Grant,
+    ) -> Result<SessionLeadership, Error> {
+        let (state, tenure) = LeaseState::begin(grant)?;
         let incarnation = grant.credential.incarnation;
         let ride = SessionLease { election: election.clone(), token: grant.epoch, incarnation };
-        let seat = Arc::new(seat);
-        let lease = Lease { ride, tenure, seat: Arc::clone(&seat), confirmed: false };
+        let state = Arc::new(state);
+        let lease = Lease { ride, tenure, state: Arc::clone(&state), confirmed: false };
         let soon = {
             let mut state = inner.state();
             // An older one that the server ended, of which this session has not heard yet.
@@ -85,7 +89,7 @@ impl Riding {
             inner.nudge.notify_one();
         }
         let (inner, election) = (Arc::clone(inner), election.clone());
-        Ok(Riding { inner, election, incarnation, granted: grant.epoch, seat })
+        Ok(SessionLeadership { inner, election, incarnation, granted: grant.epoch, state })
     }
 
     /// The election.
@@ -95,27 +99,27 @@ impl Riding {
 
     /// The fencing token. It can rise under a running leadership when an operator approves.
     pub fn token(&self) -> Epoch {
-        self.seat.token()
+        self.state.token()
     }
 
     /// Whether this agent surely leads for at least `span` more. Local: no IO, no lock.
     pub fn ensure(&self, span: Duration) -> bool {
-        self.seat.ensure(span)
+        self.state.ensure(span)
     }
 
     /// When the work must have stopped, on this machine's boot-time clock, unless a heartbeat renews it.
     pub fn deadline(&self) -> Moment {
-        self.seat.deadline()
+        self.state.deadline()
     }
 
     /// Waits until the leadership is lost, and says why.
     pub async fn lost(&self) -> String {
-        self.seat.lost().await
+        self.state.lost().await
     }
 
     /// How the leadership stands, and every change of it.
     pub fn status(&self) -> watch::Receiver<Status> {
-        self.seat.status()
+        self.state.status()
     }
 
     /// What proves to be the holder of this lease. It is a secret.
@@ -163,13 +167,13 @@ impl Riding {
             state.end(&self.election, "it was given up");
         } else {
             // A heartbeat may be on its way that adds it.
-            let token = self.seat.token().max(self.granted);
+            let token = self.state.token().max(self.granted);
             state.dropping.push(LeaseRef { election: self.election.clone(), token });
         }
     }
 }
 
-impl Drop for Riding {
+impl Drop for SessionLeadership {
     fn drop(&mut self) {
         let state = self.inner.state();
         let mine = state.leases.get(&self.election).map(|lease| lease.ride.incarnation);

@@ -4,8 +4,8 @@
 //! the heartbeat that renewed it was sent, a lease that an answer names or does not count is not taken for renewed, and what is lost stays
 //! lost. Does not guarantee that the server remembers the session: it is announced anew, with all that rides on it.
 
-mod avowals;
-mod beat;
+mod claims;
+mod heartbeat;
 mod lease;
 mod news;
 mod notify;
@@ -36,7 +36,7 @@ use crate::error::Error;
 use crate::follow::{Follower, LeaderView, SeenAt};
 use crate::grant::Grant;
 use lease::Lease;
-pub use lease::Riding;
+pub use lease::SessionLeadership;
 
 /// A session, kept alive until it is ended or dropped. Who drops it gives up its leases, which run out at the server.
 pub struct Session {
@@ -152,7 +152,7 @@ impl Coordinator {
                 description: None,
                 undescribed: false,
                 leads: None,
-                every: beat::every(&first),
+                every: heartbeat::every(&first),
                 reached: true,
             }),
             nudge: Notify::new(),
@@ -162,7 +162,7 @@ impl Coordinator {
         });
         inner.seen.now();
         let tasks = [
-            tokio::spawn(beat::keep_alive(Arc::clone(&inner), first)),
+            tokio::spawn(heartbeat::keep_alive(Arc::clone(&inner), first)),
             tokio::spawn(news::listen(Arc::clone(&inner))),
             tokio::spawn(news::look_after(Arc::clone(&inner))),
         ];
@@ -193,14 +193,18 @@ impl Session {
     }
 
     /// Asks once for a lease that rides on this session.
-    pub async fn acquire(&self, election: &ElectionName, bid: &Bid) -> Result<Riding, Error> {
+    pub async fn acquire(&self, election: &ElectionName, bid: &Bid) -> Result<SessionLeadership, Error> {
         let credential = self.credential_for(election, bid)?;
         let grant = self.inner.coordinator.acquire(election, bid, credential, None, None).await?;
         self.ride(election, &grant)
     }
 
     /// Waits in line for a lease that rides on this session.
-    pub async fn campaign(&self, election: &ElectionName, campaign: &Campaign) -> Result<Riding, Error> {
+    pub async fn campaign(
+        &self,
+        election: &ElectionName,
+        campaign: &Campaign,
+    ) -> Result<SessionLeadership, Error> {
         let give_up_at = campaign.wait.map(|wait| boot::now() + wait);
         loop {
             let credential = self.credential_for(election, &campaign.bid)?;
@@ -253,8 +257,8 @@ impl Session {
         Ok(Credential { key: self.inner.key, ..mint_credential()? })
     }
 
-    fn ride(&self, election: &ElectionName, grant: &Grant) -> Result<Riding, Error> {
-        Riding::begin(&self.inner, election, grant)
+    fn ride(&self, election: &ElectionName, grant: &Grant) -> Result<SessionLeadership, Error> {
+        SessionLeadership::begin(&self.inner, election, grant)
     }
 
     /// Follows an election: the server knows when this agent has heard of a change, and who releases can wait for that. What
@@ -342,7 +346,7 @@ impl State {
     /// A lease is over. The server is told to forget it.
     fn end(&mut self, election: &ElectionName, why: &str) -> Option<Lease> {
         let lease = self.leases.remove(election)?;
-        lease.seat.lose(why);
+        lease.state.lose(why);
         self.dropping.push(LeaseRef { election: election.clone(), token: lease.ride.token });
         Some(lease)
     }

@@ -10,8 +10,8 @@ use baton_election::{AgentName, Document, ElectionName, Epoch, Incarnation, Leas
 use baton_store::{MemoryStore, boot};
 use tokio::sync::{Notify, watch};
 
-use super::beat::Next;
-use super::{Inner, Riding, State, Topic};
+use super::heartbeat::Next;
+use super::{Inner, SessionLeadership, State, Topic};
 use crate::coordinator::Coordinator;
 use crate::follow::{LeaderView, SeenAt};
 use crate::grant::Grant;
@@ -46,16 +46,16 @@ fn inner() -> Arc<Inner> {
     })
 }
 
-fn ride(inner: &Arc<Inner>, name: &str, token: u64, ttl: Span) -> Riding {
+fn ride(inner: &Arc<Inner>, name: &str, token: u64, ttl: Span) -> SessionLeadership {
     let election = ElectionName::new(name).unwrap();
     let credential =
         baton_election::Credential { incarnation: Incarnation(token.to_be_bytes()), key: inner.key };
     let document = Document::new(election.clone(), StoreId([1; 8]), Epoch(token), &[]);
     let grant = Grant::asked_for(boot::now(), ttl, credential, document);
-    Riding::begin(inner, &election, &grant).unwrap()
+    SessionLeadership::begin(inner, &election, &grant).unwrap()
 }
 
-fn named(riding: &Riding, why: &str) -> LeaseFailure {
+fn named(riding: &SessionLeadership, why: &str) -> LeaseFailure {
     LeaseFailure { election: riding.election().clone(), token: riding.token(), why: why.to_string() }
 }
 

@@ -8,7 +8,7 @@ use baton_election::time::Span;
 use baton_election::{AgentName, ItemName};
 use baton_executor::breakers::{capabilities, open_breakers};
 use baton_store::Key;
-use baton_store::toolbox::breaker::{Breaker, Standing};
+use baton_store::toolbox::breaker::{Breaker, BreakerState};
 use baton_store::toolbox::{Item, Kind, Query, Task};
 
 use super::Toolbox;
@@ -20,7 +20,7 @@ pub struct BreakerView {
     /// The breaker.
     pub breaker: Breaker,
     /// How it stands; closed if the policy has no breakers.
-    pub standing: Standing,
+    pub state: BreakerState,
 }
 
 impl Toolbox {
@@ -33,8 +33,8 @@ impl Toolbox {
         for item in self.all(Kind::Breaker, &query).await? {
             let Item::Breaker(breaker) = item else { continue };
             let age = self.age_of(&breaker.name).await?;
-            let standing = rules.as_ref().map_or(Standing::Closed, |rules| breaker.standing(rules, age));
-            found.push(BreakerView { breaker, standing });
+            let state = rules.as_ref().map_or(BreakerState::Closed, |rules| breaker.state(rules, age));
+            found.push(BreakerView { breaker, state });
         }
         Ok(found)
     }
@@ -43,7 +43,7 @@ impl Toolbox {
     pub async fn barred(&self, task: &Task) -> Result<BTreeSet<AgentName>, Error> {
         let takes = capabilities(task);
         let open = |view: &BreakerView| {
-            matches!(view.standing, Standing::Open(_)) && takes.contains(&view.breaker.capability.as_str())
+            matches!(view.state, BreakerState::Open(_)) && takes.contains(&view.breaker.capability.as_str())
         };
         Ok(self.breakers(None).await?.into_iter().filter(open).map(|view| view.breaker.agent).collect())
     }

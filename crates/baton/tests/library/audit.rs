@@ -26,7 +26,7 @@ fn is_audit(key: &Key) -> bool {
 }
 
 async fn verified(coordinator: &Coordinator, book: &Book) -> Verdict {
-    coordinator.verify_audit(book).await.unwrap()
+    coordinator.audit().verify(book).await.unwrap()
 }
 
 /// Acts until it is done or refused for good, as a person does who sees an error.
@@ -35,7 +35,7 @@ async fn insist(coordinator: &Coordinator, by: &OperatorKey, text: &str) {
 }
 
 async fn notes(coordinator: &Coordinator) -> Vec<(u64, String)> {
-    let all = coordinator.audit(&book(), usize::MAX).await.unwrap();
+    let all = coordinator.audit().read(&book(), usize::MAX).await.unwrap();
     let note = |entry: &Entry| match &entry.ordered {
         Ordered::Act(signed) => match &signed.order.act {
             Act::Note { text } => Some((entry.number, text.clone())),
@@ -56,24 +56,30 @@ async fn every_act_stands_in_the_chain_once_and_in_order() {
     for number in 0..70 {
         coordinator.note(&election(), &operator(), &format!("note {number}")).await.unwrap();
     }
-    let all = coordinator.audit(&book(), usize::MAX).await.unwrap();
+    let all = coordinator.audit().read(&book(), usize::MAX).await.unwrap();
     let numbers: Vec<u64> = all.iter().map(|entry| entry.number).collect();
     assert_eq!(numbers, (1..=72).collect::<Vec<u64>>());
     assert_eq!(all[1].ended.as_ref().map(ToString::to_string), Some("a".to_string()));
     assert_eq!(all[1].epoch, Some(document(&coordinator).await.epoch));
-    let newest = coordinator.audit(&book(), 5).await.unwrap();
+    let newest = coordinator.audit().read(&book(), 5).await.unwrap();
     assert_eq!(newest, all[67..]);
     let verdict = verified(&coordinator, &book()).await;
     assert_eq!((verdict.acts, verdict.faults, verdict.head), (72, vec![], Some(all[71].hash)));
     // The store's own orders, too.
     let second = OperatorKey::from_seed([43; 32]);
-    coordinator.add_operator(&operator(), second.public()).await.unwrap();
-    coordinator.pause_everything(&operator(), "fire").await.unwrap();
-    coordinator.resume_everything(&second).await.unwrap();
+    coordinator.operators().add(&operator(), second.public()).await.unwrap();
+    coordinator.orders().pause_all(&operator(), "fire").await.unwrap();
+    coordinator.orders().resume_all(&second).await.unwrap();
     let verdict = verified(&coordinator, &Book::Store).await;
     assert_eq!((verdict.acts, verdict.faults), (4, vec![]));
-    let who: Vec<_> =
-        coordinator.audit(&Book::Store, 9).await.unwrap().iter().map(|entry| entry.ordered.by()).collect();
+    let who: Vec<_> = coordinator
+        .audit()
+        .read(&Book::Store, 9)
+        .await
+        .unwrap()
+        .iter()
+        .map(|entry| entry.ordered.by())
+        .collect();
     assert_eq!(who, [operator(), operator(), operator(), second].map(|key| key.public()));
 }
 
@@ -249,7 +255,7 @@ async fn what_is_left_out_cut_off_or_put_in_is_found() {
     // One of another election with the same key, and one by a key that was nobody's.
     let (other, elsewhere) = whole().await;
     drop(other);
-    let foreign = elsewhere.audit(&book(), usize::MAX).await.unwrap();
+    let foreign = elsewhere.audit().read(&book(), usize::MAX).await.unwrap();
     let (store, coordinator) = whole().await;
     replace(&store, |entries| entries[2] = foreign[2].clone()).await;
     assert!(!verified(&coordinator, &book()).await.faults.is_empty(), "of another store");
@@ -292,7 +298,7 @@ async fn what_everybody_does_is_paused_at_once_and_goes_on_at_once() {
         grants.push(take(&early, name).await.unwrap());
     }
     coordinator.operate(&names[2], &operator(), &Act::Pause { reason: "by itself".into() }).await.unwrap();
-    let spread = coordinator.pause_everything(&operator(), "fire").await.unwrap();
+    let spread = coordinator.orders().pause_all(&operator(), "fire").await.unwrap();
     assert_eq!((spread.elections, spread.failed.len()), (3, 0), "two are led, one is vacant");
     for (name, grant) in names.iter().zip(&grants) {
         assert!(coordinator.check(name, grant.epoch).await.is_err(), "{name}");
@@ -305,11 +311,11 @@ async fn what_everybody_does_is_paused_at_once_and_goes_on_at_once() {
         assert!(matches!(refused, Err(Error::Refused(Refusal::Paused { .. }))), "{refused:?}");
     }
     assert!(coordinator.view(&new).await.unwrap().document.is_none());
-    let again = coordinator.pause_everything(&operator(), "fire").await.unwrap();
+    let again = coordinator.orders().pause_all(&operator(), "fire").await.unwrap();
     assert_eq!(again.elections, 0, "the same call again finds nothing to do");
     let stranger = OperatorKey::from_seed([99; 32]);
-    assert!(coordinator.resume_everything(&stranger).await.is_err());
-    assert_eq!(coordinator.resume_everything(&operator()).await.unwrap().elections, 3);
+    assert!(coordinator.orders().resume_all(&stranger).await.is_err());
+    assert_eq!(coordinator.orders().resume_all(&operator()).await.unwrap().elections, 3);
     assert!(take(&early, &new).await.is_ok(), "also one who knew of the pause");
     let refused = take(&early, &names[2]).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::Paused { .. }))), "paused by itself: {refused:?}");
@@ -343,5 +349,9 @@ async fn parts_stay_bounded_when_a_record_is_made_anew() {
     }
     // The first life began with the rules; the last act of each went with its record.
     assert_eq!((parts, logged), (3, 77));
-    assert_eq!(coordinator.audit(&book(), usize::MAX).await.unwrap().len(), 77, "all of them are read");
+    assert_eq!(
+        coordinator.audit().read(&book(), usize::MAX).await.unwrap().len(),
+        77,
+        "all of them are read"
+    );
 }

@@ -133,7 +133,7 @@ async fn a_call_whose_answer_was_lost_is_repeated_by_its_session_with_the_same_k
         let (store, (_folder, keys)) = (MemoryStore::default(), keys());
         let faulty = Faulty::over(store.clone());
         let coordinator = client(&faulty).patient(once);
-        coordinator.enrol(&crate::support::operator()).await.unwrap();
+        coordinator.operators().enrol(&crate::support::operator()).await.unwrap();
         faulty.plan(is_election, &[Fault::After]);
         let lost = call(&coordinator, &keys, session.clone(), false).await;
         assert!(matches!(&lost, Err(NotGranted::Error(Error::Store(_)))), "{lost:?}");
@@ -155,7 +155,7 @@ async fn a_call_that_failed_keeps_nobody_from_leading() {
     let (store, (_folder, keys)) = (MemoryStore::default(), keys());
     let faulty = Faulty::over(store.clone());
     let coordinator = client(&faulty).patient(once);
-    coordinator.enrol(&crate::support::operator()).await.unwrap();
+    coordinator.operators().enrol(&crate::support::operator()).await.unwrap();
     faulty.plan(is_election, &[Fault::Before]);
     assert!(call(&coordinator, &keys, named("one"), false).await.is_err());
     assert_eq!(call(&coordinator, &keys, named("two"), false).await.unwrap().epoch, Epoch(1));
@@ -183,9 +183,9 @@ async fn a_caller_of_another_session_waits_for_the_end_of_the_lease() {
     assert_eq!(keys.held(&election(), &agent("a")).unwrap().session, named("two"));
 }
 
-/// What the callers of a play were told.
+/// The outcomes of the calls of a play.
 #[derive(Default)]
-struct Told {
+struct CallOutcomes {
     /// The callers that were told that they lead, by token; a call without a session is a caller of its own.
     leads: BTreeMap<Epoch, Vec<String>>,
     repeated: u64,
@@ -194,7 +194,7 @@ struct Told {
     released: u64,
 }
 
-impl Told {
+impl CallOutcomes {
     /// Whether all that the play is about has happened.
     fn is_enough(&self) -> bool {
         let all = [self.repeated, self.elsewhere, self.broken_off, self.released];
@@ -211,12 +211,12 @@ async fn caller(
     store: Faulty,
     keys: LeaseKeys,
     (number, session): (usize, Option<CallerSession>),
-    told: Arc<Mutex<Told>>,
+    outcomes: Arc<Mutex<CallOutcomes>>,
 ) {
     let coordinator = client(&store).patient(impatient());
     let (election, bid): (_, Bid) = (election(), bid("a", 1_000));
     let mut calls = 0;
-    while !told.lock().unwrap().is_enough() {
+    while !outcomes.lock().unwrap().is_enough() {
         calls += 1;
         let caller = Caller { keys: &keys, session: session.clone(), repeat: false, tell: None };
         let asking = caller.acquire(&coordinator, &election, &bid, None);
@@ -226,13 +226,13 @@ async fn caller(
             .as_ref()
             .map_or_else(|| format!("call {calls} of caller {number}"), CallerSession::to_string);
         match tokio::time::timeout(patience, asking).await {
-            Err(_) => told.lock().unwrap().broken_off += 1,
+            Err(_) => outcomes.lock().unwrap().broken_off += 1,
             Ok(Ok(grant)) => {
-                let mut told = told.lock().unwrap();
-                told.repeated += u64::from(grant.repeated);
-                told.leads.entry(grant.epoch).or_default().push(name);
+                let mut outcomes = outcomes.lock().unwrap();
+                outcomes.repeated += u64::from(grant.repeated);
+                outcomes.leads.entry(grant.epoch).or_default().push(name);
             }
-            Ok(Err(NotGranted::Elsewhere(_))) => told.lock().unwrap().elsewhere += 1,
+            Ok(Err(NotGranted::Elsewhere(_))) => outcomes.lock().unwrap().elsewhere += 1,
             Ok(Err(_)) => {}
         }
         // Any shell of the user may release.
@@ -241,7 +241,7 @@ async fn caller(
             && coordinator.release(&election, held.epoch, held.credential, None).await.is_ok()
         {
             keys.forget(&election, &agent("a"), &held);
-            told.lock().unwrap().released += 1;
+            outcomes.lock().unwrap().released += 1;
         }
     }
 }
@@ -253,17 +253,17 @@ async fn however_calls_interleave_no_two_sessions_are_told_that_they_lead_with_o
         let faulty = Faulty::over(MemoryStore::default());
         faulty.chaos(Chaos { before: 50, after: 100, reads: 20, delay: Span::millis(4) });
         let (_folder, keys) = keys();
-        let told = Arc::new(Mutex::new(Told::default()));
+        let outcomes = Arc::new(Mutex::new(CallOutcomes::default()));
         let sessions = [named("one"), named("one"), named("two"), None, None];
         let mut callers = Vec::new();
         for one in sessions.into_iter().enumerate() {
-            callers.push(tokio::spawn(caller(faulty.clone(), keys.clone(), one, Arc::clone(&told))));
+            callers.push(tokio::spawn(caller(faulty.clone(), keys.clone(), one, Arc::clone(&outcomes))));
         }
         for caller in callers {
             in_time(caller).await.unwrap();
         }
-        let told = told.lock().unwrap();
-        for (token, names) in &told.leads {
+        let outcomes = outcomes.lock().unwrap();
+        for (token, names) in &outcomes.leads {
             assert!(names.iter().all(|name| *name == names[0]), "token {token} was told to {names:?}");
             let single = names[0].starts_with("call ");
             assert!(

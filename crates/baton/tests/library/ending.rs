@@ -159,10 +159,10 @@ async fn a_limit_by_time_is_noticed_when_it_is_reached_and_not_a_renewal_later()
     let limits = Limits { stall: Some(Span::secs(5)), ..Limits::default() };
     let leader = lead(&client(&faulty), limited("a", 600_000, limits)).await;
     faulty.chaos(Chaos { delay: Span::millis(300), ..Chaos::default() });
-    let mut terms = leader.terms();
+    let mut validity = leader.validity();
     for _ in 0..4 {
         leader.enter(Phase::Serving);
-        in_time(terms.changed()).await.unwrap();
+        in_time(validity.changed()).await.unwrap();
     }
     is_lost(&leader, "no progress for").await;
 }

@@ -17,11 +17,11 @@ fn resource() -> ResourceName {
 async fn admit(coordinator: &Coordinator, token: Epoch, note: &str) -> Result<(), Error> {
     let (resource, agent) = (resource(), agent("a"));
     let entry = Entry { resource: &resource, token, agent: Some(&agent), note, hold: None };
-    coordinator.admit(&entry, Some(&election())).await.map(drop)
+    coordinator.fences().admit(&entry, Some(&election())).await.map(drop)
 }
 
 async fn log(coordinator: &Coordinator) -> Vec<(u64, u64, String)> {
-    let accepted = coordinator.accepted(&resource()).await.unwrap();
+    let accepted = coordinator.fences().accepted(&resource()).await.unwrap();
     accepted.into_iter().map(|entry| (entry.seq, entry.token.0, entry.note)).collect()
 }
 

@@ -31,7 +31,7 @@ async fn record(store: &dyn Store) -> baton::election::Document {
 /// An election that was led and released, and its last token.
 async fn done(store: &MemoryStore) -> Epoch {
     let (agents, person) = (client(store), client(store));
-    person.enrol(&operator()).await.unwrap();
+    person.operators().enrol(&operator()).await.unwrap();
     rule(&person, Policy::default()).await;
     let leader = lead(&agents, bid("a", 600_000)).await;
     let token = leader.token();
@@ -49,9 +49,9 @@ async fn what_is_forgotten_is_nowhere_and_begins_anew_with_a_higher_token() {
     assert_eq!(agents.history(&election(), 100).await.unwrap(), []);
     assert_eq!(agents.check(&election(), token).await.unwrap_err().code(), "stale");
     // The act stays, and so does the chain that it belongs to.
-    let entries = person.audit(&Book::Election(election()), 100).await.unwrap();
+    let entries = person.audit().read(&Book::Election(election()), 100).await.unwrap();
     assert_eq!(entries.last().map(|entry| entry.number), Some(entries.len() as u64));
-    assert_eq!(person.verify_audit(&Book::Election(election())).await.unwrap().faults, []);
+    assert_eq!(person.audit().verify(&Book::Election(election())).await.unwrap().faults, []);
     let leader = lead(&agents, bid("b", 600_000)).await;
     assert!(leader.token() > token.next(), "{} after {token}", leader.token());
     let history = agents.history(&election(), 100).await.unwrap();
@@ -136,7 +136,7 @@ async fn who_asks_while_it_is_forgotten_begins_anew() {
 async fn a_former_leader_of_what_is_forgotten_is_refused() {
     let store = MemoryStore::default();
     let (agents, person) = (client(&store), client(&store));
-    person.enrol(&operator()).await.unwrap();
+    person.operators().enrol(&operator()).await.unwrap();
     let leader = lead(&agents, bid("a", 30_000)).await;
     assert_eq!(forgets(&person).await.unwrap_err().code(), "out-of-turn", "it may be at work");
     assert!(leader.ensure(std::time::Duration::ZERO));
@@ -158,16 +158,16 @@ async fn an_election_that_begins_anew_obeys_the_operators_of_the_store() {
     let (agents, person) = (client(&store), client(&store));
     forgets(&person).await.unwrap();
     let other = OperatorKey::from_seed([7; 32]);
-    let spread = person.add_operator(&operator(), other.public()).await.unwrap();
+    let spread = person.operators().add(&operator(), other.public()).await.unwrap();
     assert_eq!((spread.elections, spread.met), (0, 0));
-    person.remove_operator(&other, operator().public()).await.unwrap();
+    person.operators().remove(&other, operator().public()).await.unwrap();
     lead(&agents, bid("b", 600_000)).await;
     assert_eq!(*record(&store).await.operator_keys, [other.public()]);
     let refused = person.operate(&election(), &operator(), &depose("")).await.unwrap_err();
     assert_eq!(refused.code(), "wrong-key", "{refused}");
     person.operate(&election(), &other, &depose("")).await.unwrap();
     // What the former operator did here was right when it was done.
-    assert_eq!(person.verify_audit(&Book::Election(election())).await.unwrap().faults, []);
+    assert_eq!(person.audit().verify(&Book::Election(election())).await.unwrap().faults, []);
 }
 
 #[tokio::test]

@@ -102,11 +102,11 @@ async fn a_candidate_whose_policy_changed_under_it() {
     rule(&coordinator, Policy { select: Select::Priority, ..Policy::default() }).await;
     let leader = lead(&coordinator, bid("a", 600_000)).await;
     let waiting = campaign(&client(&faulty), Bid { priority: 7, ..bid("b", 600_000) });
-    until(&store, async || coordinator.candidates(&election()).await.unwrap().len() == 1).await;
+    until(&store, async || coordinator.candidates().list(&election()).await.unwrap().len() == 1).await;
     act(&coordinator, Act::SetPolicy { policy: Policy::default() }).await;
     boot::sleep(CANDIDACY).await.unwrap();
     idles("a policy that changed", &faulty).await;
-    assert_eq!(coordinator.candidates(&election()).await.unwrap(), [], "it stands no longer");
+    assert_eq!(coordinator.candidates().list(&election()).await.unwrap(), [], "it stands no longer");
     assert!(!waiting.is_finished());
     leader.release("").await.unwrap();
     assert_eq!(crate::support::in_time(waiting).await.unwrap().token().0, 2);
@@ -119,7 +119,7 @@ async fn a_candidate_whose_store_fails() {
     rule(&coordinator, Policy { select: Select::Priority, ..Policy::default() }).await;
     let _leader = lead(&coordinator, bid("a", 600_000)).await;
     let waiting = campaign(&client(&faulty), bid("b", 600_000));
-    until(&store, async || coordinator.candidates(&election()).await.unwrap().len() == 1).await;
+    until(&store, async || coordinator.candidates().list(&election()).await.unwrap().len() == 1).await;
     faulty.partition(true);
     boot::sleep(CANDIDACY).await.unwrap();
     idles("a store that fails", &faulty).await;

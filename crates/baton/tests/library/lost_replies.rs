@@ -40,7 +40,7 @@ async fn a_campaign_finds_the_lease_that_it_was_granted_without_hearing_of_it() 
     let (store, faulty) = stores();
     let coordinator = client(&faulty).patient(impatient());
     coordinator.elections().await.unwrap();
-    client(&store).enrol(&crate::support::operator()).await.unwrap();
+    client(&store).operators().enrol(&crate::support::operator()).await.unwrap();
     faulty.plan(is_election, &[Fault::After]);
     let campaign = tokio::spawn({
         let coordinator = coordinator.clone();
@@ -137,13 +137,13 @@ async fn renewals_whose_replies_are_lost_are_made_up_for() {
     let (store, faulty) = stores();
     let leader = lead(&client(&faulty), bid("a", 9_000)).await;
     let usable = Margins::STANDARD.usable(Span::millis(9_000));
-    let mut terms = leader.terms();
+    let mut validity = leader.validity();
     for faults in [[Fault::After, Fault::After], [Fault::Before, Fault::After], [Fault::After, Fault::Before]]
     {
         faulty.plan(is_election, &faults);
         leader.serving();
-        in_time(terms.changed()).await.unwrap();
-        let deadline = terms.borrow_and_update().deadline;
+        in_time(validity.changed()).await.unwrap();
+        let deadline = validity.borrow_and_update().deadline;
         assert!(faulty.is_over());
         assert!(deadline <= *faulty.applied().last().unwrap() + usable);
         assert!(leader.ensure(Duration::ZERO));

@@ -22,7 +22,7 @@ async fn an_operator_enrolled_in_the_store_rules_elections_that_begin_later() {
     let (early, late) = (client(&store), client(&store));
     // A client that knew the store before there was an operator.
     lead(&early, bid("a", 30_000)).await.release("").await.unwrap();
-    late.enrol(&operator()).await.unwrap();
+    late.operators().enrol(&operator()).await.unwrap();
     assert_eq!(late.info().await.unwrap().operator_keys, [operator().public()]);
     for coordinator in [&early, &late] {
         let name = if std::ptr::eq(coordinator, &early) { "new/one" } else { "new/two" };
@@ -134,11 +134,11 @@ async fn nobody_is_granted_what_waits_for_the_signatures_of_its_halt() {
     let store = MemoryStore::default();
     let person = client(&store);
     rule(&person, Policy::default()).await;
-    person.add_operator(&operator(), OperatorKey::from_seed([43; 32]).public()).await.unwrap();
+    person.operators().add(&operator(), OperatorKey::from_seed([43; 32]).public()).await.unwrap();
     let operators = Quorum { quorum: 2, ..Quorum::default() };
     act(&person, Act::SetPolicy { policy: Policy { operators, ..Policy::default() } }).await;
     let happens: BoxFuture<'static, ()> = Box::pin(async move {
-        let spread = person.pause_everything(&operator(), "fire").await.unwrap();
+        let spread = person.orders().pause_all(&operator(), "fire").await.unwrap();
         assert_eq!(spread.waiting, [election()]);
     });
     let before = Before { store, happens: Arc::new(Mutex::new(Some(happens))) };

@@ -103,10 +103,10 @@ async fn the_deadline_follows_what_was_applied() {
     let faulty = Faulty::over(store.clone());
     let leader = lead(&client(&faulty), bid("a", 4_500)).await;
     let usable = Margins::STANDARD.usable(Span::millis(4_500));
-    let mut terms = leader.terms();
+    let mut validity = leader.validity();
     for _ in 0..3 {
-        in_time(terms.changed()).await.unwrap();
-        let deadline = terms.borrow_and_update().deadline;
+        in_time(validity.changed()).await.unwrap();
+        let deadline = validity.borrow_and_update().deadline;
         let sent = *faulty.applied().last().unwrap();
         assert!(deadline <= sent + usable, "{deadline:?} for a renewal sent at {sent:?}");
         assert!(deadline > boot::now());

@@ -32,7 +32,8 @@ impl Field {
     /// Waits until so many stand.
     async fn stand(&self, count: usize) {
         let looker = client(&self.store);
-        until(&self.store, async || looker.candidates(&election()).await.unwrap().len() == count).await;
+        until(&self.store, async || looker.candidates().list(&election()).await.unwrap().len() == count)
+            .await;
     }
 
     async fn elects(&mut self) -> (Leadership, String) {
@@ -127,7 +128,7 @@ async fn a_preferred_candidate_that_does_not_act_is_not_waited_for_for_ever() {
     let absent: Coordinator = client(&store);
     let credential = baton::mint_credential().unwrap();
     let best = Bid { priority: 100, ..bid("absent", 30_000) };
-    absent.enlist(&election(), &best, credential, Span::secs(600)).await.unwrap();
+    absent.candidates().enlist(&election(), &best, credential, Span::secs(600)).await.unwrap();
     field.joins(Bid { priority: 1, ..bid("a", 30_000) });
     let (leader, reason) = field.elects().await;
     assert_eq!(leader.agent().as_str(), "a");

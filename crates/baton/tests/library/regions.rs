@@ -24,7 +24,7 @@ fn under(region: &Leadership, bid: Bid) -> Bid {
 }
 
 async fn only_regions(coordinator: &Coordinator, of: &str) {
-    coordinator.enrol(&operator()).await.unwrap();
+    coordinator.operators().enrol(&operator()).await.unwrap();
     let policy = Policy { regions: true, ..Policy::default() };
     coordinator.operate(&name(of), &operator(), &Act::SetPolicy { policy }).await.unwrap();
 }
@@ -72,8 +72,8 @@ async fn a_region_out_of_reach_takes_the_fleet_with_it_in_time() {
     let fleet = led(&global, "fleet", under(&eu, bid("a", 600_000))).await;
     assert!(fleet.deadline() <= eu.deadline(), "the earlier of both");
     assert!(!fleet.ensure(Duration::from_secs(7)));
-    let mut terms = fleet.terms();
-    in_time(terms.changed()).await.unwrap();
+    let mut validity = fleet.validity();
+    in_time(validity.changed()).await.unwrap();
     assert!(fleet.ensure(Duration::ZERO), "it lasts as the region is renewed");
     near.partition(true);
     let why = in_time(fleet.lost()).await;

@@ -26,7 +26,7 @@ async fn order(coordinator: &Coordinator, pause: Option<&str>) {
         None => StoreChange::Resume,
     };
     let order = operator().sign_store(&info, change, boot::wall());
-    assert_eq!(coordinator.order_store(&order, None).await.unwrap(), OrderOutcome::Done);
+    assert_eq!(coordinator.orders().submit(&order, None).await.unwrap(), OrderOutcome::Done);
 }
 
 /// The obvious loop of a program: `acquire` until it is answered, with one credential.
@@ -74,7 +74,7 @@ async fn a_campaign_that_asks_anew_under_a_pause_counts_its_old_lease_from_a_ren
     let store = MemoryStore::default();
     let faulty = Faulty::over(store.clone());
     let person = client(&store);
-    person.enrol(&operator()).await.unwrap();
+    person.operators().enrol(&operator()).await.unwrap();
     faulty.plan(is_election, &[Fault::Cut]);
     // The request ends with the lost answer; what comes next is another one.
     let once = Patience { retries: Some(0), ..Patience::default() };

@@ -106,7 +106,7 @@ async fn a_mark_whose_reply_is_lost_is_found_to_be_ones_own() {
 async fn a_deposed_leader_neither_marks_a_slot_nor_ends_its_successors() {
     let store = MemoryStore::default();
     let coordinator = client(&store);
-    coordinator.enrol(&operator()).await.unwrap();
+    coordinator.operators().enrol(&operator()).await.unwrap();
     let first = lead(&coordinator, bid("a", 60_000)).await;
     act(&coordinator, depose("too slow")).await;
     let refused = begin(&coordinator, &first, Again::Never).await.unwrap_err();

@@ -32,12 +32,12 @@ pub(crate) struct Chaos {
     pub(crate) delay: Span,
 }
 
-/// Which keys are meant.
-type Which = fn(&Key) -> bool;
+/// KeyFilter keys are meant.
+type KeyFilter = fn(&Key) -> bool;
 
 #[derive(Default)]
-struct Weather {
-    planned: VecDeque<(Which, Fault)>,
+struct FaultPlan {
+    planned: VecDeque<(KeyFilter, Fault)>,
     partitioned: bool,
     failing_reads: u64,
     chaos: Chaos,
@@ -49,7 +49,7 @@ struct Weather {
 #[derive(Clone)]
 pub(crate) struct Faulty {
     inner: Arc<dyn Store>,
-    weather: Arc<Mutex<Weather>>,
+    plan: Arc<Mutex<FaultPlan>>,
     /// While this is set, nothing is answered.
     silent: watch::Sender<bool>,
     operations: Arc<AtomicU64>,
@@ -77,32 +77,32 @@ impl Faulty {
     }
 
     pub(crate) fn over_shared(inner: Arc<dyn Store>) -> Faulty {
-        let (weather, operations) = (Arc::default(), Arc::default());
-        Faulty { inner, weather, silent: watch::Sender::new(false), operations }
+        let (plan, operations) = (Arc::default(), Arc::default());
+        Faulty { inner, plan, silent: watch::Sender::new(false), operations }
     }
 
-    fn weather(&self) -> MutexGuard<'_, Weather> {
-        self.weather.lock().unwrap()
+    fn faults(&self) -> MutexGuard<'_, FaultPlan> {
+        self.plan.lock().unwrap()
     }
 
     /// The next swaps of such keys fail so, one after the other.
-    pub(crate) fn plan(&self, of: Which, faults: &[Fault]) {
-        self.weather().planned.extend(faults.iter().map(|fault| (of, *fault)));
+    pub(crate) fn plan(&self, of: KeyFilter, faults: &[Fault]) {
+        self.faults().planned.extend(faults.iter().map(|fault| (of, *fault)));
     }
 
     /// Whether all that was planned has happened.
     pub(crate) fn is_over(&self) -> bool {
-        self.weather().planned.is_empty() && self.weather().failing_reads == 0
+        self.faults().planned.is_empty() && self.faults().failing_reads == 0
     }
 
     /// The next readings fail.
     pub(crate) fn fail_reads(&self, count: u64) {
-        self.weather().failing_reads = count;
+        self.faults().failing_reads = count;
     }
 
     /// Nothing gets through, and that is said.
     pub(crate) fn partition(&self, partitioned: bool) {
-        self.weather().partitioned = partitioned;
+        self.faults().partitioned = partitioned;
     }
 
     /// What is sent gets through, and no answer comes back until this is ended.
@@ -111,12 +111,12 @@ impl Faulty {
     }
 
     pub(crate) fn chaos(&self, chaos: Chaos) {
-        self.weather().chaos = chaos;
+        self.faults().chaos = chaos;
     }
 
     /// When each swap of an election was sent that was applied.
     pub(crate) fn applied(&self) -> Vec<Moment> {
-        self.weather().applied.clone()
+        self.faults().applied.clone()
     }
 
     /// How many times the store was asked for something.
@@ -127,34 +127,34 @@ impl Faulty {
     /// Before a request goes out.
     fn send(&self) -> Result<(), StoreError> {
         self.operations.fetch_add(1, Ordering::Relaxed);
-        if self.weather().partitioned { Err(self.unavailable("partitioned")) } else { Ok(()) }
+        if self.faults().partitioned { Err(self.unavailable("partitioned")) } else { Ok(()) }
     }
 
     /// Before an answer comes back.
     async fn answer(&self) {
         let mut silent = self.silent.subscribe();
         silent.wait_for(|silent| !silent).await.unwrap();
-        let longest = self.weather().chaos.delay;
+        let longest = self.faults().chaos.delay;
         if longest > Span::ZERO {
             boot::sleep(longest.scaled(per_mille().into(), 1_000)).await.unwrap();
         }
     }
 
     fn fails_to_read(&self) -> bool {
-        let mut weather = self.weather();
-        if weather.failing_reads > 0 {
-            weather.failing_reads -= 1;
+        let mut plan = self.faults();
+        if plan.failing_reads > 0 {
+            plan.failing_reads -= 1;
             return true;
         }
-        per_mille() < weather.chaos.reads
+        per_mille() < plan.chaos.reads
     }
 
     fn fault_of(&self, key: &Key) -> Option<Fault> {
-        let mut weather = self.weather();
-        if let Some((_, fault)) = weather.planned.pop_front_if(|(of, _)| of(key)) {
+        let mut plan = self.faults();
+        if let Some((_, fault)) = plan.planned.pop_front_if(|(of, _)| of(key)) {
             return Some(fault);
         }
-        let (dice, chaos) = (per_mille(), weather.chaos);
+        let (dice, chaos) = (per_mille(), plan.chaos);
         if dice < chaos.before {
             return Some(Fault::Before);
         }
@@ -179,7 +179,7 @@ impl Faulty {
         }
         let swapped = swap.at(&*self.inner).await;
         if swapped.is_ok() && is_election(key) {
-            self.weather().applied.push(sent);
+            self.faults().applied.push(sent);
         }
         self.answer().await;
         match (swapped, fault) {

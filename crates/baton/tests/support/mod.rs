@@ -95,7 +95,7 @@ pub(crate) async fn act(coordinator: &Coordinator, act: Act) {
 
 /// Enrols the operator and sets the rules.
 pub(crate) async fn rule(coordinator: &Coordinator, policy: Policy) {
-    coordinator.enrol(&operator()).await.unwrap();
+    coordinator.operators().enrol(&operator()).await.unwrap();
     act(coordinator, Act::SetPolicy { policy }).await;
 }
 

@@ -80,7 +80,7 @@ async fn books(context: &Context, election: Option<&ElectionName>) -> Result<Vec
     }
     let mut elections = context.coordinator.elections().await?;
     // An election whose record is gone still has a log.
-    elections.extend(context.coordinator.logged_elections().await?);
+    elections.extend(context.coordinator.audit().elections().await?);
     elections.sort();
     elections.dedup();
     Ok([Book::Store, Book::Tokens].into_iter().chain(elections.into_iter().map(Book::Election)).collect())
@@ -94,7 +94,7 @@ fn is_barred(book: &Book, error: &Error) -> bool {
 async fn show(context: &Context, election: Option<&ElectionName>, limit: usize) -> Result<Screen, Failure> {
     let mut all: Vec<(Book, Entry)> = Vec::new();
     for book in books(context, election).await? {
-        match context.coordinator.audit(&book, limit).await {
+        match context.coordinator.audit().read(&book, limit).await {
             Ok(entries) => all.extend(entries.into_iter().map(|entry| (book.clone(), entry))),
             Err(error) if is_barred(&book, &error) => {
                 context.output.talk(&format!("{book} is left out: {error}"));
@@ -145,7 +145,7 @@ async fn verify(
 ) -> Result<Screen, Failure> {
     let (mut broken, mut missing) = (0_usize, heads.to_vec());
     for book in books(context, election).await? {
-        let verdict = match context.coordinator.verify_audit(&book).await {
+        let verdict = match context.coordinator.audit().verify(&book).await {
             Ok(verdict) => verdict,
             Err(error) if is_barred(&book, &error) => {
                 context.output.talk(&format!("{book} is left out: {error}"));
@@ -158,7 +158,7 @@ async fn verify(
         let faults: Vec<(Option<u64>, String)> =
             verdict.faults.iter().map(|fault| (fault.number, fault.why.clone())).collect();
         if !missing.is_empty() {
-            let all = context.coordinator.audit(&book, usize::MAX).await.unwrap_or_default();
+            let all = context.coordinator.audit().read(&book, usize::MAX).await.unwrap_or_default();
             missing.retain(|head| all.iter().all(|entry| entry.hash != *head));
         }
         broken += usize::from(!faults.is_empty());

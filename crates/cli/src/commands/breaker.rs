@@ -4,7 +4,7 @@ use baton::election::operator::Act;
 use baton::election::{AgentName, ElectionName};
 use baton::store::Access;
 use baton::toolbox::BreakerView;
-use baton::toolbox::breaker::Standing;
+use baton::toolbox::breaker::BreakerState;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -92,29 +92,29 @@ impl Reset {
     }
 }
 
-fn word(standing: Standing) -> &'static str {
-    match standing {
-        Standing::Closed => "closed",
-        Standing::Open(_) => "open",
-        Standing::HalfOpen(_) => "half-open",
+fn word(state: BreakerState) -> &'static str {
+    match state {
+        BreakerState::Closed => "closed",
+        BreakerState::Open(_) => "open",
+        BreakerState::HalfOpen(_) => "half-open",
     }
 }
 
 fn data(view: &BreakerView) -> Value {
     let mut data = json!(view.breaker);
-    data["standing"] = json!(word(view.standing));
-    data["retry_in_ms"] = match view.standing {
-        Standing::Open(left) => json!(left.as_millis()),
-        Standing::Closed | Standing::HalfOpen(_) => Value::Null,
+    data["standing"] = json!(word(view.state));
+    data["retry_in_ms"] = match view.state {
+        BreakerState::Open(left) => json!(left.as_millis()),
+        BreakerState::Closed | BreakerState::HalfOpen(_) => Value::Null,
     };
     data
 }
 
 fn row(view: &BreakerView) -> Vec<String> {
-    let stands = match view.standing {
-        Standing::Open(left) => format!("open, {left} left"),
-        Standing::HalfOpen(probes) => format!("half-open, {probes} to try"),
-        Standing::Closed => "closed".to_string(),
+    let stands = match view.state {
+        BreakerState::Open(left) => format!("open, {left} left"),
+        BreakerState::HalfOpen(probes) => format!("half-open, {probes} to try"),
+        BreakerState::Closed => "closed".to_string(),
     };
     let breaker = &view.breaker;
     vec![

@@ -62,11 +62,11 @@ impl StoreCommand for Dashboard {
         let key = keys::load()?;
         let fail = |error| failure(&error, &key);
         if self.sign_out {
-            context.coordinator.sign_out(&key).await.map_err(fail)?;
+            context.coordinator.operators().sign_out(&key).await.map_err(fail)?;
             let data = json!({"outcome": "signed-out", "operator": key.public()});
             return Ok(Screen::new(data, "every sign-in of this operator has ended"));
         }
-        let link = context.coordinator.sign_in(&key, self.lasts).await.map_err(fail)?;
+        let link = context.coordinator.operators().sign_in(&key, self.lasts).await.map_err(fail)?;
         if !self.print && !context.output.json && opened(&link).await? {
             let text = format!("opened {} in the browser; the sign-in lasts {}", link.address, self.lasts);
             return Ok(Screen::ended(Exit::Done).note(text));

@@ -54,7 +54,8 @@ impl StoreCommand for Enlist {
         };
         context.state.keep_candidacy(&self.election, &bid.agent, &credential)?;
         let ttl = bid.ttl.unwrap_or(DEFAULT_CANDIDACY);
-        let candidate = context.coordinator.enlist(&self.election, &bid, credential, ttl).await?;
+        let candidate =
+            context.coordinator.candidates().enlist(&self.election, &bid, credential, ttl).await?;
         let data = json!({
             "outcome": "enlisted", "election": self.election, "agent": candidate.agent,
             "priority": candidate.priority, "capabilities": candidate.capabilities,
@@ -71,7 +72,8 @@ impl Enlist {
         let stood = match context.state.candidacy(&self.election, agent) {
             None => false,
             Some(credential) => {
-                let withdrawn = context.coordinator.withdraw(&self.election, agent, credential).await;
+                let withdrawn =
+                    context.coordinator.candidates().withdraw(&self.election, agent, credential).await;
                 context.state.drop_candidacy(&self.election, agent);
                 withdrawn?
             }

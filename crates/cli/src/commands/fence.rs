@@ -136,7 +136,7 @@ impl Fence {
     async fn of_election(&self, context: &Context, resource: &ResourceName) -> Option<ElectionName> {
         match &self.election {
             Some(election) => Some(election.clone()),
-            None => Some(context.coordinator.fence(resource).await.ok()??.fence.election),
+            None => Some(context.coordinator.fences().get(resource).await.ok()??.fence.election),
         }
     }
 
@@ -183,7 +183,7 @@ impl Fence {
                 renew_at = boot::now() + HOLD.scaled(1, 2);
             }
             let asked_at = boot::now();
-            match context.coordinator.admit(&entry, self.election.as_ref()).await {
+            match context.coordinator.fences().admit(&entry, self.election.as_ref()).await {
                 Err(Error::Refused(Refusal::Held { remaining, epoch, .. })) if boot::now() < give_up_at => {
                     if !said && boot::now() >= begun + IN_SILENCE {
                         self.say_that_it_waits(context, resource, epoch);
@@ -238,7 +238,7 @@ impl Fence {
         });
         started.map_err(|error| Failure::new(Exit::Usage, "warden", error.to_string(), "see what CMD is"))?;
         let outcome = inside.watch_over(&mut ward).await;
-        let _ = context.coordinator.leave_hold(resource, &run).await;
+        let _ = context.coordinator.fences().leave(resource, &run).await;
         let _ = ward.dismiss().await;
         outcome
     }
@@ -246,11 +246,11 @@ impl Fence {
     async fn show(&self, context: &Context) -> Result<Screen, Failure> {
         let resources = match &self.resource {
             Some(resource) => vec![resource.clone()],
-            None => context.coordinator.fences().await?,
+            None => context.coordinator.fences().list().await?,
         };
         let (mut data, mut rows) = (Vec::new(), Vec::new());
         for resource in &resources {
-            for entry in context.coordinator.accepted(resource).await? {
+            for entry in context.coordinator.fences().accepted(resource).await? {
                 let mut object = json!(entry);
                 object["resource"] = json!(resource);
                 data.push(object);
@@ -281,7 +281,7 @@ async fn change_binding(
     change: &FenceChange,
 ) -> Result<Screen, Failure> {
     let own = keys::load()?;
-    let changed = context.coordinator.change_binding(&own, resource, change).await;
+    let changed = context.coordinator.fences().bind(&own, resource, change).await;
     let fence = changed.map_err(|error| acts::failure(&error, &own))?;
     let (election, highest) = (&fence.election, fence.highest);
     let (outcome, text) = match change {
@@ -361,13 +361,13 @@ impl Inside<'_> {
         let runs_out =
             hold.lease.is_none() && asked_at >= self.admitted_at + MAX_HOLD_WITHOUT_LEASE.scaled(1, 2);
         let task = tokio::spawn(async move {
-            coordinator.keep_hold(&resource, &election, &hold.credential).await?;
+            coordinator.fences().keep(&resource, &election, &hold.credential).await?;
             if !runs_out {
                 return Ok(false);
             }
             let (resource, agent) = (&resource, agent.as_ref());
             let entry = Entry { resource, token, agent, note: &note, hold: Some(hold) };
-            Ok(coordinator.admit(&entry, Some(&election)).await.is_ok())
+            Ok(coordinator.fences().admit(&entry, Some(&election)).await.is_ok())
         });
         Keeping { asked_at, task }
     }

@@ -74,7 +74,7 @@ impl Founding {
         if self.operator_self {
             let (key, _) = keys::load_or_make()?;
             let coordinator = Coordinator::with_store(Arc::clone(store), Memory::new());
-            coordinator.enrol(&key).await.map_err(|error| fail(&error))?;
+            coordinator.operators().enrol(&key).await.map_err(|error| fail(&error))?;
             output.talk(&format!("baton: this user is the operator, with the key {}", key.public()));
             return Ok(Founded::default());
         }

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use baton::Renewal;
-use baton::covers::{Coverage, Differences};
 use baton::election::ElectionName;
 use baton::election::document::Checkpoint;
+use baton::manifest::{Coverage, Differences};
 use baton::store::Access;
 use clap::Args;
 use serde_json::{Value, json};

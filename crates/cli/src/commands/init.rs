@@ -58,7 +58,7 @@ impl StoreCommand for Init {
         }
         context.coordinator.backend().prepare().await.map_err(Error::from)?;
         // Everywhere or nowhere: who may not write one election becomes no operator of the others.
-        context.coordinator.writable().await?;
+        context.coordinator.operators().check_writable().await?;
         let (key, made) = keys::load_or_make()?;
         let location = context.coordinator.backend().location();
         let path = keys::path()?.display().to_string();
@@ -100,7 +100,11 @@ impl Init {
     /// Enrols the key. A server that has no operator is shown its code, once it asks for it.
     async fn enrol(&self, context: &Context, key: &OperatorKey) -> Result<Spread, Stop> {
         let coordinator = &context.coordinator;
-        let refused = match coordinator.enrol_named(key, self.code.as_deref(), self.name.as_deref()).await {
+        let refused = match coordinator
+            .operators()
+            .enrol_named(key, self.code.as_deref(), self.name.as_deref())
+            .await
+        {
             Err(error @ Error::Refused(Refusal::WrongKey { .. })) => error,
             outcome => return outcome.map_err(Stop::Refused),
         };
@@ -117,7 +121,7 @@ impl Init {
             None => asked_for(context.output).map_err(|error| Stop::Failed(error.into()))?,
         };
         let Some(code) = code else { return Err(Stop::Failed(no_code(&refused))) };
-        match coordinator.enrol_named(key, Some(code.trim()), self.name.as_deref()).await {
+        match coordinator.operators().enrol_named(key, Some(code.trim()), self.name.as_deref()).await {
             Err(error @ Error::Refused(Refusal::WrongKey { .. })) => Err(Stop::Failed(no_code(&error))),
             outcome => outcome.map_err(Stop::Refused),
         }

@@ -2,7 +2,7 @@
 
 use baton::Coordinator;
 use baton::api::elections::QueuedCandidate;
-use baton::api::waiting::Waiting;
+use baton::api::waiting::WaitingCandidate;
 use baton::election::time::Span;
 use baton::election::{Candidate, Document, select};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ pub(super) async fn of(
     if !document.policy.select.compares() {
         return Ok(Vec::new());
     }
-    let candidates = coordinator.candidates(&document.election).await?;
+    let candidates = coordinator.candidates().list(&document.election).await?;
     let ranking = select::rank(document, &candidates);
     let rank = |candidate: &Candidate| {
         let place = ranking.iter().position(|ranked| ranked.incarnation == candidate.incarnation)?;
@@ -62,7 +62,7 @@ pub(super) fn native_lines(line: &[QueuedCandidate]) -> Vec<String> {
 }
 
 /// Those who wait in line, in its order, for people.
-pub(super) fn waiting_lines(waiting: &[Waiting]) -> Vec<String> {
+pub(super) fn waiting_lines(waiting: &[WaitingCandidate]) -> Vec<String> {
     if waiting.is_empty() {
         return Vec::new();
     }

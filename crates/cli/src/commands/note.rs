@@ -68,7 +68,7 @@ impl StoreCommand for Vote {
     async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let key = keys::load()?;
         let fail = |error: baton::Error| failure(&error, &key);
-        let standing = context.coordinator.candidates(&self.election).await.map_err(fail)?;
+        let standing = context.coordinator.candidates().list(&self.election).await.map_err(fail)?;
         if !standing.iter().any(|candidate| candidate.agent == self.agent) {
             let names: Vec<&str> = standing.iter().map(|candidate| candidate.agent.as_str()).collect();
             let hint = match names.as_slice() {

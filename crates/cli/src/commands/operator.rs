@@ -116,12 +116,12 @@ impl StoreCommand for Operator {
             Action::Add { key, name, alone } => {
                 let own = keys::load()?;
                 let (name, alone) = (name.as_deref(), alone.reason());
-                let done = context.coordinator.add_operator_urgently(&own, *key, name, alone).await;
+                let done = context.coordinator.operators().add_urgently(&own, *key, name, alone).await;
                 changed(&own, ("added", "is an operator"), *key, done)
             }
             Action::Remove { key, alone } => {
                 let own = keys::load()?;
-                let done = context.coordinator.remove_operator_urgently(&own, *key, alone.reason()).await;
+                let done = context.coordinator.operators().remove_urgently(&own, *key, alone.reason()).await;
                 changed(&own, ("removed", "is no longer an operator"), *key, done)
             }
         }
@@ -136,7 +136,7 @@ impl SetQuorum {
         };
         let rules = StoreQuorum { quorum, orders: self.orders.clone(), break_glass: self.allow_break_glass };
         let own = keys::load()?;
-        let done = context.coordinator.set_store_quorum(&own, &rules, self.alone.reason()).await;
+        let done = context.coordinator.orders().set_quorum(&own, &rules, self.alone.reason()).await;
         match done.map_err(|error| failure(&error, &own))? {
             OrderOutcome::Done => Ok(Screen::new(json!({"outcome": "set", "quorum": rules}), rule(&rules))),
             OrderOutcome::Signed { have, need } => Ok(waits("quorum", (have, need))),

@@ -98,11 +98,11 @@ impl OrderLines {
 }
 
 async fn all(context: &Context) -> Result<(Vec<WaitingOrder>, std::sync::Arc<StoreInfo>), Failure> {
-    let waiting = context.coordinator.waiting_orders().await?;
+    let waiting = context.coordinator.orders().waiting().await?;
     let info = context.coordinator.info().await?;
     let mut orders: Vec<WaitingOrder> = waiting.store.into_iter().map(WaitingOrder::Store).collect();
     if !waiting.tokens.is_empty() {
-        let known = context.coordinator.tokens().await?.tokens;
+        let known = context.coordinator.tokens().list().await?.tokens;
         orders.extend(waiting.tokens.into_iter().map(|waiting| {
             let token = match &waiting.order.change {
                 TokenChange::Create { token } => Some(token.clone()),
@@ -203,9 +203,9 @@ pub(super) async fn cosign(
     }
     let id = one.id();
     let done = match &one {
-        WaitingOrder::Store(waiting) => context.coordinator.cosign_store(key, waiting).await,
+        WaitingOrder::Store(waiting) => context.coordinator.orders().cosign(key, waiting).await,
         WaitingOrder::Tokens(waiting, _) => {
-            context.coordinator.cosign_tokens(key, waiting).await.map(|outcome| {
+            context.coordinator.tokens().cosign(key, waiting).await.map(|outcome| {
                 let signed = match outcome {
                     OrderOutcome::Done => None,
                     OrderOutcome::Signed { have, need } => Some((have, need)),

@@ -43,11 +43,11 @@ impl StoreCommand for PauseAllOrder<'_> {
         let (key, alone) = (keys::load()?, self.alone);
         let (done, outcome, words) = match self.pause {
             Some(reason) => {
-                let done = context.coordinator.pause_everything_urgently(&key, reason, alone).await;
+                let done = context.coordinator.orders().pause_all_urgently(&key, reason, alone).await;
                 (done, "paused", "everything is paused, also what would begin")
             }
             None => {
-                let done = context.coordinator.resume_everything_urgently(&key, alone).await;
+                let done = context.coordinator.orders().resume_all_urgently(&key, alone).await;
                 (done, "resumed", "everything is resumed")
             }
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use baton::api::elections::QueuedCandidate;
-use baton::api::waiting::Waiting;
+use baton::api::waiting::WaitingCandidate;
 use baton::election::document::{Pause, State};
 use baton::election::time::WallTime;
 use baton::election::{ElectionName, Refusal, StoreInfo};
@@ -182,7 +182,7 @@ struct ElectionStatus {
     view: View,
     line: Vec<Standing>,
     /// Those who wait in line, where nobody is compared.
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingCandidate>,
     /// Those in the store's own line, where it has one.
     native: Vec<QueuedCandidate>,
 }
@@ -193,9 +193,9 @@ impl ElectionStatus {
         let view = context.coordinator.view(election).await?;
         let Some(document) = &view.document else { return Ok(None) };
         let line = line::of(&context.coordinator, document).await?;
-        let native = context.coordinator.line(election, line::MAX_NATIVE).await?;
+        let native = context.coordinator.candidates().line(election, line::MAX_NATIVE).await?;
         // Whatever ails the notes of those who wait, the election is shown.
-        let waiting = context.coordinator.waiting(election).await.unwrap_or_default();
+        let waiting = context.coordinator.candidates().waiting(election).await.unwrap_or_default();
         Ok(Some(ElectionStatus { view, line, waiting, native }))
     }
 

@@ -158,11 +158,13 @@ impl StoreCommand for Create {
         let (coordinator, reason) = (&context.coordinator, self.alone.reason());
         let created = match self.proof() {
             Some(proof) => coordinator
+                .tokens()
                 .allow(&own, &new, proof, reason)
                 .await
                 .map(|(entry, outcome)| (None, entry, outcome)),
             None => coordinator
-                .create_token_urgently(&own, &new, reason)
+                .tokens()
+                .create_urgently(&own, &new, reason)
                 .await
                 .map(|(secret, entry, outcome)| (Some(secret), entry, outcome)),
         };
@@ -219,7 +221,8 @@ impl StoreCommand for Revoke {
         let ids = match (self.id, &self.note) {
             (Some(id), _) => vec![id],
             (None, note) => {
-                let tokens = context.coordinator.tokens().await.map_err(|error| failure(&error, &own))?;
+                let tokens =
+                    context.coordinator.tokens().list().await.map_err(|error| failure(&error, &own))?;
                 let noted = tokens.tokens.iter().filter(|entry| Some(&entry.note) == note.as_ref());
                 noted.map(|entry| entry.id).collect()
             }
@@ -229,7 +232,7 @@ impl StoreCommand for Revoke {
         }
         let mut exit = Exit::Done;
         for id in ids {
-            let revoked = context.coordinator.revoke_token_urgently(&own, id, self.alone.reason()).await;
+            let revoked = context.coordinator.tokens().revoke_urgently(&own, id, self.alone.reason()).await;
             match revoked.map_err(|error| failure(&error, &own))? {
                 OrderOutcome::Done if self.depose => {
                     if self.sweep(context, &own, id).await? == Exit::Operator {
@@ -257,7 +260,7 @@ impl StoreCommand for Revoke {
 impl Revoke {
     /// Deposes whoever leads through a token that is revoked.
     async fn sweep(&self, context: &Context, own: &OperatorKey, id: TokenId) -> Outcome {
-        let swept = context.coordinator.depose_through(own, id, self.force).await;
+        let swept = context.coordinator.tokens().depose(own, id, self.force).await;
         let swept = swept.map_err(|error| failure(&error, own))?;
         self.tell(context, id, &swept)?;
         for (election, error) in &swept.failed {
@@ -296,8 +299,8 @@ impl StoreCommand for List {
     const SPEAKER: Speaker = Speaker::Operator;
 
     async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
-        let tokens = context.coordinator.tokens().await?.tokens;
-        let uses = context.coordinator.token_uses().await?;
+        let tokens = context.coordinator.tokens().list().await?.tokens;
+        let uses = context.coordinator.tokens().uses().await?;
         let now = boot::wall();
         let (mut data, mut rows) = (Vec::new(), Vec::new());
         for entry in &tokens {

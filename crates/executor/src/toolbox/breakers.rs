@@ -11,7 +11,7 @@ use baton_election::removal_rules::{Bars, Breakers};
 use baton_election::time::Span;
 use baton_election::{AgentName, ItemName, Refusal};
 use baton_store::toolbox::board::{self, Assign};
-use baton_store::toolbox::breaker::{Breaker, Counted, Scope, Written, name_of};
+use baton_store::toolbox::breaker::{Breaker, BreakerWrite, Counted, Scope, name_of};
 use baton_store::toolbox::{Answer, Command, Item, Kind, Order, Sight, Task};
 use baton_store::{AgeStamp, boot};
 
@@ -156,7 +156,7 @@ impl Toolbox<'_> {
         agent: &AgentName,
         capability: &str,
         rules: &Breakers,
-        decide: impl Fn(Option<&Breaker>, &Scope<'_>) -> Result<Option<Written>, Refusal>,
+        decide: impl Fn(Option<&Breaker>, &Scope<'_>) -> Result<Option<BreakerWrite>, Refusal>,
     ) -> Result<(), CommandError> {
         let name = name_of(agent, capability);
         self.change(Kind::Breaker, &name, false, |found, sight: &Sight<'_>| {
@@ -170,7 +170,7 @@ impl Toolbox<'_> {
                 wall: boot::wall(),
             };
             let written = decide(found, &scope)?;
-            let written = written.map(|Written { next, restarts }| {
+            let written = written.map(|BreakerWrite { next, restarts }| {
                 (Item::Breaker(next), if restarts { AgeStamp::Reset } else { AgeStamp::Preserve })
             });
             Ok((written, ()))

@@ -206,7 +206,7 @@ fn task_of(found: Option<&Item>) -> Option<&Task> {
     }
 }
 
-fn of_quota(written: quota::Written) -> (Item, AgeStamp) {
+fn of_quota(written: quota::QuotaWrite) -> (Item, AgeStamp) {
     (Item::Quota(written.next), if written.begins { AgeStamp::Reset } else { AgeStamp::Preserve })
 }
 

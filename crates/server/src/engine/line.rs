@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use baton_api::waiting::Waiting;
+use baton_api::waiting::WaitingCandidate;
 use baton_election::command::Acquire;
 use baton_election::time::{Moment, Span};
 use baton_election::{ElectionName, Incarnation, WallTime};
@@ -82,9 +82,11 @@ impl WaitingLine {
     }
 
     /// The first of those whose callers are still there.
-    fn waiting(&self, limit: usize) -> Vec<Waiting> {
+    fn waiting(&self, limit: usize) -> Vec<WaitingCandidate> {
         let there = self.waiters.iter().filter(|waiter| waiter.waits()).take(limit);
-        there.map(|waiter| Waiting { agent: waiter.acquire.agent.clone(), since: waiter.came }).collect()
+        there
+            .map(|waiter| WaitingCandidate { agent: waiter.acquire.agent.clone(), since: waiter.came })
+            .collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -99,7 +101,7 @@ impl WaitingLine {
 
 impl Engine {
     /// The agents that wait in line to lead an election, in their order; at most so many.
-    pub fn waiting(&self, election: &ElectionName, limit: usize) -> Vec<Waiting> {
+    pub fn waiting(&self, election: &ElectionName, limit: usize) -> Vec<WaitingCandidate> {
         let shard = self.shared.shard(election);
         shard.lines.get(election).map_or(Vec::new(), |line| line.waiting(limit))
     }

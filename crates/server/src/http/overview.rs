@@ -6,7 +6,7 @@ use baton_api::describe::{SUSPECT, Suspicion};
 use baton_api::summary::{
     ActSummary, AttendanceEvent, DepartureSummary, ElectionSummary, HolderSummary, Participation,
 };
-use baton_api::waiting::{MOST_SHOWN, Waiting};
+use baton_api::waiting::{MOST_SHOWN, WaitingCandidate};
 use baton_election::document::{Document, Leader};
 use baton_election::time::Span;
 use baton_election::{AgentName, ElectionName, Epoch};
@@ -91,7 +91,7 @@ impl Service {
     }
 
     /// Those who wait in line to lead: at this server, or, if it only observes, in the store.
-    pub(super) async fn in_line(&self, election: &ElectionName, limit: usize) -> Vec<Waiting> {
+    pub(super) async fn in_line(&self, election: &ElectionName, limit: usize) -> Vec<WaitingCandidate> {
         match self.engine.store().waiters() {
             Some(waiters) if self.engine.observes() => {
                 waiters.waiting(election, limit).await.unwrap_or_default()

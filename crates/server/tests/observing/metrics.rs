@@ -92,7 +92,7 @@ async fn what_happens_is_counted() {
     place.client.renew(&election("e"), &stale).await.unwrap_err();
     let resource = "db".parse().unwrap();
     let entry = |token| Entry { resource: &resource, token, agent: None, note: "", hold: None };
-    place.client.admit(&entry(first.epoch), Some(&election("e"))).await.unwrap();
+    place.client.fences().admit(&entry(first.epoch), Some(&election("e"))).await.unwrap();
     let half = CheckpointContent {
         summary: "half".to_string(),
         state: "{}".to_string(),
@@ -102,7 +102,7 @@ async fn what_happens_is_counted() {
     place.client.checkpoint(&election("e"), first.epoch, first.credential, &half).await.unwrap();
     place.release("e", &first).await;
     let second = place.lead("e", "b").await;
-    place.client.admit(&entry(first.epoch), Some(&election("e"))).await.unwrap_err();
+    place.client.fences().admit(&entry(first.epoch), Some(&election("e"))).await.unwrap_err();
     let check = json!([{ "election": "e", "check": { "token": 1 } }]);
     assert_eq!(post(place.address, "/v1/batch", None, &check).await.status, 200);
 

@@ -134,7 +134,7 @@ async fn of_ten_thousand_forged_or_replayed_approvals_none_is_accepted() {
     let policy = Policy { approval: ApprovalMode::Checkpoints, ..Policy::default() };
     let server = baton::Coordinator::connect(&format!("http://{at}")).await.unwrap();
     server.operate(&election("mine"), &setting.operator, &Act::SetPolicy { policy }).await.unwrap();
-    server.add_operator(&setting.operator, dismissed.public()).await.unwrap();
+    server.operators().add(&setting.operator, dismissed.public()).await.unwrap();
     let mut lease = acquire("alice", 1);
     lease["ttl_ms"] = json!(3_600_000);
     assert_eq!(post(at, "/v1/elections/mine/acquire", None, &lease).await.status, 200);
@@ -148,7 +148,7 @@ async fn of_ten_thousand_forged_or_replayed_approvals_none_is_accepted() {
         assert_eq!(approved.status, 200, "{approved:?}");
         used.push(signed);
     }
-    server.remove_operator(&setting.operator, dismissed.public()).await.unwrap();
+    server.operators().remove(&setting.operator, dismissed.public()).await.unwrap();
     let document = ask_for_approval(&setting, 5).await;
     let valid = setting.operator.sign(&document, Act::Approve { checkpoint: question(&document) });
     let mut forger = Forger {

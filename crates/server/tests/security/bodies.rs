@@ -280,7 +280,7 @@ async fn requests_without_a_token_are_counted_by_address_and_probes_are_not() {
     assert!(refused.contains(&429) && !refused.contains(&200), "{refused:?}");
     let renew = json!({ "token": 1, "credential": credential(1) });
     let (known, _, _) =
-        setting.store.create_token(&setting.operator, &super::setting::token(Role::Agent)).await.unwrap();
+        setting.store.tokens().create(&setting.operator, &super::setting::token(Role::Agent)).await.unwrap();
     let answer = || post(at, "/v1/elections/e/renew", Some(known.reveal()), &renew);
     // The server hears of the token from the store.
     let deadline = tokio::time::Instant::now() + HANG;

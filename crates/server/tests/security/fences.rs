@@ -99,7 +99,7 @@ async fn a_hold_without_the_lease_is_kept_for_a_minute_in_all_and_its_log_names_
     assert_eq!(ask(&setting, &agent, "admit", &hold(&Value::Null)).await.status, 200);
     assert!((1..=8).contains(&keep_all().await));
     let resource = ResourceName::new("team-b/svc").unwrap();
-    let log = setting.store.accepted(&resource).await.unwrap();
+    let log = setting.store.fences().accepted(&resource).await.unwrap();
     let named = log.iter().filter(|entry| entry.agent.as_ref().is_some_and(|agent| agent.as_str() == "b-2"));
     assert_eq!(named.count(), 2, "{log:?}");
     // Whoever shows the lease keeps its hold for as long as it leads.
@@ -166,7 +166,7 @@ async fn an_operator_binds_rebinds_and_frees_and_no_mark_goes_back() {
     let resource = ResourceName::new("team-b/svc").unwrap();
     let path = format!("{FENCE}/order");
     let order = async |key: &OperatorKey, change: FenceChange| {
-        let found = setting.store.fence(&resource).await.unwrap().map(|view| view.fence);
+        let found = setting.store.fences().get(&resource).await.unwrap().map(|view| view.fence);
         let order = key.sign_fence(&setting.info, resource.clone(), found.as_ref(), change);
         (post(at, &path, Some(&operator), &json!(order)).await, json!(order))
     };
@@ -185,14 +185,14 @@ async fn an_operator_binds_rebinds_and_frees_and_no_mark_goes_back() {
     assert_eq!((replayed.status, replayed.code().as_str()), (422, "invalid"), "{replayed:?}");
     let elsewhere = post(at, "/v1/fences/team-b%2Felse/order", Some(&operator), &first).await;
     assert_eq!(elsewhere.status, 422, "{elsewhere:?}");
-    let log = setting.store.accepted(&resource).await.unwrap();
+    let log = setting.store.fences().accepted(&resource).await.unwrap();
     let notes: Vec<&str> = log.iter().map(|entry| entry.note.as_str()).collect();
     assert!(notes.iter().any(|note| note.ends_with("bound it to team-b/other")), "{notes:?}");
     // Without a server the same holds.
     let direct = &setting.store;
     let stranger =
-        direct.change_binding(&OperatorKey::from_seed([9; 32]), &resource, &bind("team-b/third")).await;
+        direct.fences().bind(&OperatorKey::from_seed([9; 32]), &resource, &bind("team-b/third")).await;
     assert!(matches!(stranger, Err(baton::Error::Refused(Refusal::WrongKey { .. }))), "{stranger:?}");
-    let third = direct.change_binding(&setting.operator, &resource, &bind("team-b/third")).await.unwrap();
+    let third = direct.fences().bind(&setting.operator, &resource, &bind("team-b/third")).await.unwrap();
     assert_eq!((third.election.as_str(), third.highest), ("team-b/third", Epoch(1)));
 }

@@ -51,7 +51,7 @@ impl Issuer {
         let jwt = Some(Arc::clone(&self.jwt));
         let setting = Setting::new(Options { require_tokens: true, jwt, limits, ..Options::default() }).await;
         let proof = Proof::Jwt { subject: "ci".parse().unwrap(), claims: Default::default() };
-        setting.store.allow(&setting.operator, &token(Role::Agent), proof, None).await.unwrap();
+        setting.store.tokens().allow(&setting.operator, &token(Role::Agent), proof, None).await.unwrap();
         let good = sign(&self.key, 600);
         let heard = async {
             while get(setting.address, "/v1/elections", Some(&good)).await.status != 200 {

@@ -71,7 +71,7 @@ async fn known_body(setting: &Setting, operation: &str) -> Value {
         "keepHold" => json!({ "election": "mine", "credential": credential(9) }),
         "leaveHold" => json!({ "credential": credential(9) }),
         "orderFence" => {
-            let (info, fence) = (&setting.info, setting.store.fence(&resource()).await.unwrap());
+            let (info, fence) = (&setting.info, setting.store.fences().get(&resource()).await.unwrap());
             let fence = fence.map(|view| view.fence);
             let change = FenceChange::Bind { election: election("mine") };
             json!(setting.operator.sign_fence(info, resource(), fence.as_ref(), change))
@@ -81,7 +81,8 @@ async fn known_body(setting: &Setting, operation: &str) -> Value {
             json!({ "order": setting.operator.sign_store(&info, StoreChange::Resume, boot::wall()) })
         }
         "orderTokens" => {
-            let (info, tokens) = (setting.store.info().await.unwrap(), setting.store.tokens().await.unwrap());
+            let (info, tokens) =
+                (setting.store.info().await.unwrap(), setting.store.tokens().list().await.unwrap());
             let change = TokenChange::Revoke { id: TokenId([0; 6]) };
             json!(setting.operator.sign_tokens(&info, &tokens, change, boot::wall()))
         }
@@ -393,7 +394,7 @@ async fn a_session_is_spoken_for_with_the_token_that_announced_it() {
     let waiting = post(at, "/v1/sessions/news", Some(&first), &news);
     let (let_go, ()) = tokio::join!(waiting, async {
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-        setting.store.revoke_token(&setting.operator, entry.id).await.unwrap();
+        setting.store.tokens().revoke(&setting.operator, entry.id).await.unwrap();
     });
     assert_eq!(let_go.status, 401, "{let_go:?}");
 }

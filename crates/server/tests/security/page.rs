@@ -187,7 +187,7 @@ async fn a_cookie_is_worth_what_the_token_was_by_which_it_came() {
     let wanted = json!({ "key": browser.key.public(), "act": pause() });
     let drafted = ask(&setting, &browser, "POST", "/v1/elections/mine/operate/draft", Some(&wanted)).await;
     assert_eq!(drafted.status, 403);
-    setting.store.revoke_token(&setting.operator, entry.id).await.unwrap();
+    setting.store.tokens().revoke(&setting.operator, entry.id).await.unwrap();
     let mut tries = 0;
     while ask(&setting, &browser, "GET", "/v1/elections/other", None).await.status != 401 {
         tries += 1;

@@ -53,8 +53,8 @@ impl Setting {
         let store = MemoryStore::default();
         let coordinator = Coordinator::with_store(Arc::new(store.clone()), Memory::new());
         let operator = OperatorKey::from_seed([7; 32]);
-        coordinator.enrol(&operator).await.unwrap();
-        coordinator.create_token(&operator, &token(Role::Operator)).await.unwrap();
+        coordinator.operators().enrol(&operator).await.unwrap();
+        coordinator.tokens().create(&operator, &token(Role::Operator)).await.unwrap();
         let listener = Server::listen("127.0.0.1:0".parse().unwrap(), &options).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let socket = Socket::bind(&folder.path().join("s")).await.unwrap();
@@ -68,7 +68,7 @@ impl Setting {
     }
 
     pub(crate) async fn create(&self, new: &NewToken) -> (String, TokenEntry) {
-        let (secret, entry, _) = self.store.create_token(&self.operator, new).await.unwrap();
+        let (secret, entry, _) = self.store.tokens().create(&self.operator, new).await.unwrap();
         // The server hears of it from the store.
         let text = secret.reveal().to_string();
         let mut tries = 0;

@@ -79,7 +79,7 @@ async fn a_revoked_token_is_let_go_of_at_once_also_where_it_watches_and_waits() 
         async move { post(at, "/v1/elections/e/acquire?wait_ms=60000", Some(&text), &acquire("alice", 1)).await }
     });
     tokio::time::sleep(Duration::from_millis(100)).await;
-    setting.store.revoke_token(&setting.operator, entry.id).await.unwrap();
+    setting.store.tokens().revoke(&setting.operator, entry.id).await.unwrap();
     tokio::time::timeout(HANG, read_to_end(&mut watching)).await.unwrap();
     let refused = tokio::time::timeout(HANG, waiting).await.unwrap().unwrap();
     assert_eq!(refused.status, 401, "{refused:?}");
@@ -92,7 +92,7 @@ async fn an_order_that_was_signed_once_is_carried_out_once() {
     let setting = Setting::guarded().await;
     let operator = setting.token(Role::Operator).await;
     let (at, path) = (setting.address, "/v1/tokens");
-    let (info, tokens) = (setting.store.info().await.unwrap(), setting.store.tokens().await.unwrap());
+    let (info, tokens) = (setting.store.info().await.unwrap(), setting.store.tokens().list().await.unwrap());
     let secret = TokenSecret::new(TokenId([5; 6]), [5; 32]);
     let mut entry = tokens.tokens[0].clone();
     (entry.id, entry.proof) = (TokenId([5; 6]), Proof::Secret { hash: Some(secret.hash()) });
@@ -110,15 +110,15 @@ async fn an_order_that_was_signed_once_is_carried_out_once() {
         200,
         "a lost answer is asked for again"
     );
-    let count = setting.store.tokens().await.unwrap().tokens.len();
+    let count = setting.store.tokens().list().await.unwrap().tokens.len();
     assert_eq!(count, tokens.tokens.len() + 1);
-    setting.store.revoke_token(&setting.operator, entry.id).await.unwrap();
+    setting.store.tokens().revoke(&setting.operator, entry.id).await.unwrap();
     let replayed = post(at, path, Some(&operator), &create).await;
     assert_eq!((replayed.status, replayed.code().as_str()), (422, "invalid"), "{replayed:?}");
     assert_eq!(get(at, "/v1/elections", Some(secret.reveal())).await.status, 401);
     // An order that nobody signed.
     let mut forged = order;
-    forged.order.number = setting.store.tokens().await.unwrap().orders + 1;
+    forged.order.number = setting.store.tokens().list().await.unwrap().orders + 1;
     let refused = post(at, path, Some(&operator), &json!(forged)).await;
     assert_eq!((refused.status, refused.code().as_str()), (403, "wrong-key"), "{refused:?}");
 }

@@ -6,7 +6,7 @@ use baton_api::elections::QueuedCandidate;
 use baton_election::ElectionName;
 use baton_store::{Key, StoreError};
 
-use super::stand::is_direct;
+use super::candidacy::is_direct;
 use super::{EtcdElections, candidate};
 use crate::shape::Area;
 use crate::wire::etcdserverpb::RangeRequest;

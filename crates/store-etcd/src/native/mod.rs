@@ -17,12 +17,12 @@
 //! Does not guarantee anything if somebody deletes a leader's key by hand: the next leads at once, and the former learns of it by
 //! its watch or at its next keep-alive. Behind fences that is harmless.
 
+mod candidacy;
 pub(crate) mod candidate;
 mod elections;
 mod lease;
 mod line;
-mod stand;
-mod turn;
+mod predecessor;
 
 use std::sync::Arc;
 
@@ -83,12 +83,12 @@ impl EtcdElections {
 
     /// Tells a candidate when to look again, and does not wake it for anything else: whoever is just ahead of it leaves,
     /// or its own key goes. Tells at once if there is nobody to wait for.
-    pub fn watch_turn<'a>(
+    pub fn watch_predecessor<'a>(
         &'a self,
         election: &'a ElectionName,
         credential: &'a Credential,
     ) -> BoxFuture<'a, Result<BoxStream<Change>, StoreError>> {
-        Box::pin(turn::watch(self, election, credential))
+        Box::pin(predecessor::watch(self, election, credential))
     }
 
     /// The id of the lease that this credential has in an election.
@@ -113,7 +113,7 @@ impl EtcdElections {
         agent: &AgentName,
         credential: &Credential,
         ttl: Span,
-    ) -> Result<Standing, StoreError> {
+    ) -> Result<Candidacy, StoreError> {
         self.stand_now(election, agent, credential, ttl).await
     }
 
@@ -122,7 +122,7 @@ impl EtcdElections {
         &self,
         election: &ElectionName,
         credential: &Credential,
-    ) -> Result<Option<Kept>, StoreError> {
+    ) -> Result<Option<RenewedLease>, StoreError> {
         self.keep_alive_now(election, credential).await
     }
 
@@ -146,9 +146,9 @@ impl EtcdElections {
     }
 }
 
-/// How a candidate stands in an election.
+/// A candidate's place in an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct Candidacy {
     /// Whether it leads.
     pub leads: bool,
     /// Whether it stood before this call, by the same credential.
@@ -165,7 +165,7 @@ pub struct Standing {
 
 /// A lease that was kept alive under a leadership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct RenewedLease {
     /// The token. Another than before is another leadership.
     pub epoch: Epoch,
     /// The length of the lease, as the store granted it.

@@ -19,29 +19,29 @@ const SECTOR: usize = 512;
 /// Notes every step of a disk, and can stop it for good, as a process that dies does.
 #[derive(Debug, Default)]
 pub struct Recorder {
-    noted: Mutex<Noted>,
+    recording: Mutex<Recording>,
 }
 
 #[derive(Debug, Default)]
-struct Noted {
+struct Recording {
     steps: Vec<Step>,
     /// Before which step the process dies.
     dies_at: Option<usize>,
 }
 
 impl Recorder {
-    fn noted(&self) -> std::sync::MutexGuard<'_, Noted> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn recording(&self) -> std::sync::MutexGuard<'_, Recording> {
+        self.recording.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The steps so far.
     pub fn steps(&self) -> Vec<Step> {
-        self.noted().steps.clone()
+        self.recording().steps.clone()
     }
 
     /// How many steps there are so far.
     pub fn len(&self) -> usize {
-        self.noted().steps.len()
+        self.recording().steps.len()
     }
 
     /// Whether nothing was done.
@@ -51,21 +51,21 @@ impl Recorder {
 
     /// Lets every step from this one on fail; none lives again.
     pub fn die_at(&self, step: Option<usize>) {
-        self.noted().dies_at = step;
+        self.recording().dies_at = step;
     }
 }
 
 impl Watcher for Recorder {
     fn before(&self, _: &Step) -> io::Result<()> {
-        let noted = self.noted();
-        match noted.dies_at {
-            Some(step) if noted.steps.len() >= step => Err(io::Error::other("this process died")),
+        let recording = self.recording();
+        match recording.dies_at {
+            Some(step) if recording.steps.len() >= step => Err(io::Error::other("this process died")),
             Some(_) | None => Ok(()),
         }
     }
 
     fn after(&self, step: &Step) {
-        self.noted().steps.push(step.clone());
+        self.recording().steps.push(step.clone());
     }
 }
 

@@ -99,7 +99,7 @@ impl Worker {
         let (token, note) = (self.token, format!("{word} {}", self.steps + 1));
         let entry =
             Entry { resource: &self.resource, token, agent: Some(&self.agent), note: &note, hold: None };
-        match self.coordinator.admit(&entry, Some(&self.election)).await {
+        match self.coordinator.fences().admit(&entry, Some(&self.election)).await {
             Ok(_) => {
                 self.steps += 1;
                 self.writes += 1;

@@ -39,7 +39,7 @@ pub(super) async fn check(
     )?;
     let mut candidates = 0;
     for election in &elections {
-        match coordinator.line(election, MAX_CANDIDATES).await {
+        match coordinator.candidates().line(election, MAX_CANDIDATES).await {
             Ok(line) => candidates += line.len(),
             Err(error) => {
                 chart.fail_with("elections", &error)?;

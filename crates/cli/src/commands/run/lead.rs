@@ -151,7 +151,7 @@ impl Runner<'_> {
 impl Turn<'_, '_> {
     /// Until nothing of CMD is left, or CMD goes on without this leadership.
     async fn watch_over(&mut self, office: &mut Office, ward: &mut WardenHandle) -> Result<Watched, Failure> {
-        let (mut status, mut terms) = (office.lead.status(), office.lead.terms());
+        let (mut status, mut terms) = (office.lead.status(), office.lead.validity());
         let mut token = terms.borrow_and_update().token;
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -404,7 +404,7 @@ impl Turn<'_, '_> {
         office: &mut Office,
         ward: &mut WardenHandle,
     ) -> Result<Option<String>, Failure> {
-        let (mut status, mut terms) = (office.lead.status(), office.lead.terms());
+        let (mut status, mut terms) = (office.lead.status(), office.lead.validity());
         let mut patience: Option<Pin<Box<Sleep>>> = None;
         let mut verdict = None;
         while office.judging.is_some() || office.reporting.is_some() {

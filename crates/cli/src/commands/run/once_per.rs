@@ -163,7 +163,7 @@ impl Turn<'_, '_> {
         let success = code == 0 && sound && self.stopping.is_none();
         let mandate = Mandate { token: office.lead.token(), credential: office.lead.credential() };
         let tools = self.runner.context.coordinator.toolbox(office.lead.election());
-        let mut terms = office.lead.terms();
+        let mut terms = office.lead.validity();
         let mut noting = std::pin::pin!(tools.end_slot(mandate, &marked, code, success));
         let noted = loop {
             tokio::select! {

@@ -1,6 +1,6 @@
 //! What stands on the screen: lines of text, no wider than it is. Nothing here knows of a terminal.
 
-use baton::api::waiting::Waiting;
+use baton::api::waiting::WaitingCandidate;
 use baton::election::ElectionName;
 use baton::election::document::State;
 use baton::{AgentView, View};
@@ -100,7 +100,7 @@ impl Frame<'_> {
     }
 }
 
-fn row(election: &ElectionName, view: Option<&View>, waiting: &[Waiting]) -> Vec<String> {
+fn row(election: &ElectionName, view: Option<&View>, waiting: &[WaitingCandidate]) -> Vec<String> {
     let unreadable = || {
         [election.as_str(), "unreadable", "-", "-", "-", "", "", "", "", ""].map(ToString::to_string).to_vec()
     };
@@ -155,7 +155,8 @@ mod tests {
         let election = ElectionName::new(name).unwrap();
         let mut document = Document::new(election.clone(), StoreId([1; 8]), Epoch(3), &[]);
         document.task = task.map(Into::into);
-        let waits = |agent: &&str| Waiting { agent: agent.parse().unwrap(), since: WallTime::default() };
+        let waits =
+            |agent: &&str| WaitingCandidate { agent: agent.parse().unwrap(), since: WallTime::default() };
         let view = View { document: Some(document), age: Span::ZERO, exact: true, native: false };
         (election, Some(view), waiting.iter().map(waits).collect())
     }

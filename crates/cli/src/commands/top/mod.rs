@@ -6,7 +6,7 @@ mod terminal;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use baton::api::waiting::Waiting;
+use baton::api::waiting::WaitingCandidate;
 use baton::election::time::Span;
 use baton::election::{AgentName, ElectionName};
 use baton::store::Access;
@@ -53,7 +53,7 @@ pub(crate) struct Top {
 }
 
 /// An election, how it stands unless it cannot be read, and who waits to lead it.
-type ElectionRow = (ElectionName, Option<View>, Vec<Waiting>);
+type ElectionRow = (ElectionName, Option<View>, Vec<WaitingCandidate>);
 
 /// What was seen last.
 #[derive(Default)]
@@ -207,10 +207,10 @@ impl Snapshot {
         let views = stream::iter(shown.map(|election| async move {
             let view = store.view(&election).await;
             // Waiting agents decide nothing: an election is shown without them.
-            let waiting = store.waiting(&election).await.unwrap_or_default();
+            let waiting = store.candidates().waiting(&election).await.unwrap_or_default();
             (election, view, waiting)
         }));
-        let looked: Vec<(ElectionName, Result<View, Error>, Vec<Waiting>)> =
+        let looked: Vec<(ElectionName, Result<View, Error>, Vec<WaitingCandidate>)> =
             views.buffered(AT_ONCE).collect().await;
         let mut views = Vec::with_capacity(looked.len());
         for (election, view, waiting) in looked {

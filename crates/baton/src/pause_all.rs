@@ -15,16 +15,17 @@ use baton_election::{AgentName, Answer, ElectionName, Refusal, StoreInfo};
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::operators::{MAX_ATTEMPTS, Spread};
+use crate::store_orders::StoreOrders;
 
-impl Coordinator {
+impl StoreOrders<'_> {
     /// Whoever leads anything, stops, and nobody may lead anything.
-    pub async fn pause_everything(&self, by: &OperatorKey, reason: &str) -> Result<Spread, Error> {
-        self.pause_everything_urgently(by, reason, None).await
+    pub async fn pause_all(self, by: &OperatorKey, reason: &str) -> Result<Spread, Error> {
+        self.pause_all_urgently(by, reason, None).await
     }
 
     /// The same; with a reason to, without waiting for the other operators that a policy asks for, wherever it lets one act alone.
-    pub async fn pause_everything_urgently(
-        &self,
+    pub async fn pause_all_urgently(
+        self,
         by: &OperatorKey,
         reason: &str,
         break_glass: Option<&str>,
@@ -32,7 +33,7 @@ impl Coordinator {
         let pause = StoreChange::Pause { reason: reason.to_string() };
         // A call before this one was broken off, or somebody else's: elections may be left. A resumption that waits for signatures is of the pause that
         // was there, so another pause voids it.
-        let ordered = self.change_store(by, break_glass, None, |info| {
+        let ordered = self.change(by, break_glass, None, |info| {
             let resumes =
                 |waiting: &PendingOrder<StoreOrder>| matches!(waiting.order.change, StoreChange::Resume);
             let needed = info.paused.is_none() || info.waiting.iter().any(resumes);
@@ -41,40 +42,38 @@ impl Coordinator {
         if let Some(signed) = Spread::waiting_for(ordered.await?) {
             return Ok(signed);
         }
-        self.halt_everything(by, break_glass).await
+        self.halt_all(by, break_glass).await
     }
 
     /// The part of a pause of everything that is an act on each election.
-    pub(crate) async fn halt_everything(
-        &self,
-        by: &OperatorKey,
-        break_glass: Option<&str>,
-    ) -> Result<Spread, Error> {
-        let info = self.fresh_info(false).await?;
+    pub(crate) async fn halt_all(self, by: &OperatorKey, break_glass: Option<&str>) -> Result<Spread, Error> {
+        let info = self.0.fresh_info(false).await?;
         let Some(pause) = &info.paused else { return Ok(Spread::default()) };
         let act = Act::Halt { reason: pause.reason.clone(), since: Some(pause.at) };
-        self.spread(by, &act, break_glass).await
+        self.0.operators().spread(by, &act, break_glass).await
     }
 
     /// That is over. What was paused by itself before stays so.
-    pub async fn resume_everything(&self, by: &OperatorKey) -> Result<Spread, Error> {
-        self.resume_everything_urgently(by, None).await
+    pub async fn resume_all(self, by: &OperatorKey) -> Result<Spread, Error> {
+        self.resume_all_urgently(by, None).await
     }
 
     /// The same; with a reason to, without waiting for the other operators that a policy asks for, wherever it lets one act alone.
-    pub async fn resume_everything_urgently(
-        &self,
+    pub async fn resume_all_urgently(
+        self,
         by: &OperatorKey,
         break_glass: Option<&str>,
     ) -> Result<Spread, Error> {
         let resume = |info: &StoreInfo| info.paused.is_some().then_some(Ok(StoreChange::Resume));
-        let ordered = self.change_store(by, break_glass, None, resume).await?;
+        let ordered = self.change(by, break_glass, None, resume).await?;
         match Spread::waiting_for(ordered) {
             Some(signed) => Ok(signed),
-            None => self.spread(by, &Act::Resume, break_glass).await,
+            None => self.0.operators().spread(by, &Act::Resume, break_glass).await,
         }
     }
+}
 
+impl Coordinator {
     /// Has something remembered, which changes nothing.
     pub async fn note(&self, election: &ElectionName, by: &OperatorKey, text: &str) -> Result<Answer, Error> {
         self.operate_surely(election, by, &Act::Note { text: text.to_string() }).await

@@ -5,19 +5,18 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use baton::covers::{self, Coverage, CoversError, Differences, Print};
+use baton::manifest::{self, Coverage, Differences, ManifestError, Print};
 
 fn cover(places: &[&Path]) -> Coverage {
     let places: Vec<_> = places.iter().map(|place| place.to_path_buf()).collect();
-    let looked = covers::look(&places).unwrap();
-    looked
-        .covers(usize::MAX, |_, _| -> Result<String, CoversError> { unreachable!("there is room") })
+    let scan = manifest::scan(&places).unwrap();
+    scan.coverage(usize::MAX, |_, _| -> Result<String, ManifestError> { unreachable!("there is room") })
         .unwrap()
 }
 
 /// Wherever it lies.
-fn compare(covers: &Coverage) -> Result<Differences, CoversError> {
-    covers::compare(covers, &[PathBuf::from("/")])
+fn compare(covers: &Coverage) -> Result<Differences, ManifestError> {
+    manifest::compare(covers, &[PathBuf::from("/")])
 }
 
 fn below(folder: &Path, paths: &[String]) -> Vec<String> {
@@ -93,14 +92,14 @@ fn what_cannot_be_read_is_listed_as_such_and_what_is_too_much_is_refused() {
     let since = compare(&covers).unwrap();
     assert_eq!(since.unknown.is_empty(), readable);
 
-    let missing = covers::look(&[place.path().join("missing")]);
-    assert!(matches!(missing, Err(CoversError::Place { .. })), "{missing:?}");
-    let many = covers::look(&vec![place.path().to_path_buf(); 65]);
-    assert!(matches!(many, Err(CoversError::TooMany(65))), "{many:?}");
+    let missing = manifest::scan(&[place.path().join("missing")]);
+    assert!(matches!(missing, Err(ManifestError::Place { .. })), "{missing:?}");
+    let many = manifest::scan(&vec![place.path().to_path_buf(); 65]);
+    assert!(matches!(many, Err(ManifestError::TooMany(65))), "{many:?}");
     let sparse = fs::File::create(place.path().join("sparse")).unwrap();
-    sparse.set_len(covers::MAX_BYTES + 1).unwrap();
-    let large = covers::look(&[place.path().to_path_buf()]);
-    assert!(matches!(large, Err(CoversError::TooMuch { .. })), "{large:?}");
+    sparse.set_len(manifest::MAX_BYTES + 1).unwrap();
+    let large = manifest::scan(&[place.path().to_path_buf()]);
+    assert!(matches!(large, Err(ManifestError::TooMuch { .. })), "{large:?}");
 }
 
 #[test]
@@ -109,14 +108,14 @@ fn a_large_manifest_lies_elsewhere_and_must_be_the_same() {
     fs::create_dir(place.path().join("w")).unwrap();
     fs::write(place.path().join("w/a"), "1").unwrap();
     let kept = place.path().join("manifest");
-    let looked = covers::look(&[place.path().join("w")]).unwrap();
+    let scan = manifest::scan(&[place.path().join("w")]).unwrap();
     let keep = |text: &str, _| fs::write(&kept, text).map(|()| kept.display().to_string());
-    let covers = looked.covers(10, keep).unwrap();
+    let covers = scan.coverage(10, keep).unwrap();
     assert!(covers.manifest.is_none() && covers.location.is_some());
     assert!(compare(&covers).unwrap().is_empty());
     let whole = fs::read(&kept).unwrap();
     fs::write(&kept, "{\"roots\":[]}").unwrap();
-    assert!(matches!(compare(&covers), Err(CoversError::Manifest { .. })));
+    assert!(matches!(compare(&covers), Err(ManifestError::Manifest { .. })));
     fs::write(&kept, whole).unwrap();
     assert!(compare(&covers).unwrap().is_empty());
     // A location that keeps who opens it waiting, one without an end, and one that leads elsewhere.
@@ -126,7 +125,7 @@ fn a_large_manifest_lies_elsewhere_and_must_be_the_same() {
     for odd in [pipe.as_path(), Path::new("/dev/zero"), &link, place.path()] {
         let elsewhere = Coverage { location: Some(odd.display().to_string()), ..covers.clone() };
         let refused = compare(&elsewhere);
-        assert!(matches!(refused, Err(CoversError::Manifest { .. })), "{odd:?}: {refused:?}");
+        assert!(matches!(refused, Err(ManifestError::Manifest { .. })), "{odd:?}: {refused:?}");
     }
 }
 
@@ -134,11 +133,11 @@ fn a_large_manifest_lies_elsewhere_and_must_be_the_same() {
 fn a_manifest_with_too_many_places_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let kept = place.path().join("manifest");
-    let mut looked = covers::look(&[place.path().to_path_buf()]).unwrap();
-    looked.manifest.roots = vec![looked.manifest.roots[0].clone(); 65];
+    let mut scan = manifest::scan(&[place.path().to_path_buf()]).unwrap();
+    scan.manifest.roots = vec![scan.manifest.roots[0].clone(); 65];
     let keep = |text: &str, _| fs::write(&kept, text).map(|()| kept.display().to_string());
-    let refused = compare(&looked.covers(10, keep).unwrap());
-    assert!(matches!(refused, Err(CoversError::Manifest { .. })), "{refused:?}");
+    let refused = compare(&scan.coverage(10, keep).unwrap());
+    assert!(matches!(refused, Err(ManifestError::Manifest { .. })), "{refused:?}");
 }
 
 #[test]
@@ -322,7 +321,8 @@ fn only_what_the_caller_names_is_looked_at() {
     for folder in [&mine, &other] {
         fs::write(folder.join("a"), "2").unwrap();
     }
-    let within = |covers: &Coverage, folder: &Path| covers::compare(covers, &[folder.to_path_buf()]).unwrap();
+    let within =
+        |covers: &Coverage, folder: &Path| manifest::compare(covers, &[folder.to_path_buf()]).unwrap();
     let since = within(&covers, &mine);
     assert_eq!(told(&mine, &since)[0], ["a"]);
     assert_eq!(since.elsewhere, [other.to_str().unwrap()]);
@@ -338,9 +338,9 @@ fn only_what_the_caller_names_is_looked_at() {
     let since = within(&covers, &mine);
     assert_eq!((since.removed.len(), since.elsewhere.len()), (1, 1), "{since:?}");
     // A manifest that lies elsewhere is not read either.
-    let looked = covers::look(std::slice::from_ref(&mine)).unwrap();
+    let scan = manifest::scan(std::slice::from_ref(&mine)).unwrap();
     let kept = other.join("manifest");
     let keep = |text: &str, _| fs::write(&kept, text).map(|()| odd(kept.clone()));
-    let refused = covers::compare(&looked.covers(10, keep).unwrap(), std::slice::from_ref(&mine));
-    assert!(matches!(refused, Err(CoversError::Manifest { .. })), "{refused:?}");
+    let refused = manifest::compare(&scan.coverage(10, keep).unwrap(), std::slice::from_ref(&mine));
+    assert!(matches!(refused, Err(ManifestError::Manifest { .. })), "{refused:?}");
 }

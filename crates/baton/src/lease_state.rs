@@ -1,4 +1,4 @@
-//! Where a leader stands, as it and whoever renews its lease both see it.
+//! The state of a lease, shared by the leader and the task that renews it.
 //!
 //! Guarantees that what is lost stays lost: a renewal that is answered late moves no deadline, and whoever was told that the deadline is past
 //! is never told otherwise. Local: no IO, no lock.
@@ -30,8 +30,8 @@ pub enum Status {
     Lost(String),
 }
 
-/// What the holder of a lease and who renews it share.
-pub(crate) struct Seat {
+/// The state of a lease, shared by its holder and the task that renews it.
+pub(crate) struct LeaseState {
     /// The deadline in nanoseconds on the boot-time clock; zero once it is lost.
     deadline: AtomicU64,
     epoch: AtomicU64,
@@ -40,21 +40,21 @@ pub(crate) struct Seat {
     status: watch::Sender<Status>,
 }
 
-impl Seat {
+impl LeaseState {
     /// A leader's with this grant, unless it was heard of too late.
-    pub(crate) fn take(grant: &Grant) -> Result<(Seat, Tenure), Error> {
+    pub(crate) fn begin(grant: &Grant) -> Result<(LeaseState, Tenure), Error> {
         let tenure = Tenure::granted(grant.asked_at(), grant.ttl, Margins::STANDARD);
         let deadline = grant.deadline();
         if boot::now() >= deadline {
             return Err(Error::Lost("the grant arrived after its own deadline".to_string()));
         }
-        let seat = Seat {
+        let state = LeaseState {
             deadline: AtomicU64::new(deadline.as_nanos()),
             epoch: AtomicU64::new(grant.epoch.0),
             awaiting: AtomicBool::new(false),
             status: watch::Sender::new(Status::Safe),
         };
-        Ok((seat, tenure))
+        Ok((state, tenure))
     }
 
     pub(crate) fn token(&self) -> Epoch {

@@ -1,11 +1,11 @@
-//! Standing for an election, keeping the lead, leaving, and who leads.
+//! A candidacy: put, kept alive and withdrawn, and the leader of an election.
 
 use baton_api::elections::QueuedCandidate;
 use baton_election::{AgentName, Credential, ElectionName, Span};
 use baton_store::{Key, StoreError};
 
 use super::lease::Held;
-use super::{EtcdElections, Kept, Standing, candidate};
+use super::{Candidacy, EtcdElections, RenewedLease, candidate};
 use crate::client::Effect;
 use crate::fault::Meaning;
 use crate::shape::{self, Area};
@@ -22,8 +22,8 @@ use crate::wire::mvccpb::KeyValue;
 /// How often a request is made anew because etcd's leader changed under it.
 const ROUNDS: u32 = 4;
 
-/// What a candidate found when it put its key.
-struct Found {
+/// The keys that a candidate found when it put its own.
+struct CandidateKeys {
     own: KeyValue,
     lowest: KeyValue,
 }
@@ -35,7 +35,7 @@ impl EtcdElections {
         agent: &AgentName,
         credential: &Credential,
         ttl: Span,
-    ) -> Result<Standing, StoreError> {
+    ) -> Result<Candidacy, StoreError> {
         let path = self.keys.election(election);
         let lease = self.lease_of(election, credential);
         let mut stood = None;
@@ -51,7 +51,7 @@ impl EtcdElections {
             let Some(answer) = answer.filter(|answer| held.is_confirmed_by(answer.header.as_ref())) else {
                 continue;
             };
-            let found = match self.found(&path, lease, &answer) {
+            let found = match self.keys_found(&path, lease, &answer) {
                 Err(error @ StoreError::Refused { .. }) => {
                     // Whoever may not stand does not stay: its lease would only wait for its end.
                     let _ = self.revoke(lease).await;
@@ -59,12 +59,12 @@ impl EtcdElections {
                 }
                 found => found?,
             };
-            return Ok(self.standing(held, &found, stood).await);
+            return Ok(self.candidacy(held, &found, stood).await);
         }
         Err(self.unsettled())
     }
 
-    async fn standing(&self, held: Held, found: &Found, stood: bool) -> Standing {
+    async fn candidacy(&self, held: Held, found: &CandidateKeys, stood: bool) -> Candidacy {
         let leads = found.lowest.key == found.own.key;
         let leader = if leads {
             QueuedCandidate { ttl: Some(held.ttl), left: Some(held.ttl), ..candidate::leader(&found.lowest) }
@@ -74,7 +74,7 @@ impl EtcdElections {
             told.unwrap_or_else(|_| candidate::leader(&found.lowest))
         };
         let epoch = candidate::epoch(found.own.create_revision);
-        Standing { leads, stood, epoch, leader, ttl: held.ttl, asked_at: held.asked_at }
+        Candidacy { leads, stood, epoch, leader, ttl: held.ttl, asked_at: held.asked_at }
     }
 
     /// What there is, without a write: one who waits looks often.
@@ -125,7 +125,7 @@ impl EtcdElections {
     }
 
     /// What the transaction that puts a key found, if it is as the recipe has it.
-    fn found(&self, path: &str, lease: i64, answer: &TxnResponse) -> Result<Found, StoreError> {
+    fn keys_found(&self, path: &str, lease: i64, answer: &TxnResponse) -> Result<CandidateKeys, StoreError> {
         let mut ranges = ranges(answer).map(|range| range.kvs.first());
         let (own, lowest) = (ranges.next().flatten(), ranges.next().flatten());
         if let Some(record) = ranges.flatten().next() {
@@ -147,14 +147,14 @@ impl EtcdElections {
         if !is_direct(path, lowest) {
             return Err(self.foreign(lowest));
         }
-        Ok(Found { own: own.clone(), lowest: lowest.clone() })
+        Ok(CandidateKeys { own: own.clone(), lowest: lowest.clone() })
     }
 
     pub(super) async fn keep_alive_now(
         &self,
         election: &ElectionName,
         credential: &Credential,
-    ) -> Result<Option<Kept>, StoreError> {
+    ) -> Result<Option<RenewedLease>, StoreError> {
         let path = self.keys.election(election);
         let lease = self.lease_of(election, credential);
         let key = candidate::key(&path, lease);
@@ -167,7 +167,7 @@ impl EtcdElections {
                 None => return Ok(None),
                 Some(found) if held.is_confirmed_by(answer.header.as_ref()) => {
                     let epoch = candidate::epoch(found.create_revision);
-                    return Ok(Some(Kept { epoch, ttl: held.ttl, asked_at: held.asked_at }));
+                    return Ok(Some(RenewedLease { epoch, ttl: held.ttl, asked_at: held.asked_at }));
                 }
                 Some(_) => {}
             }

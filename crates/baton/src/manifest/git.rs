@@ -2,7 +2,7 @@
 //!
 //! Whoever wrote the repository's settings is not trusted. Assumes a `git` whose plumbing only reads. Guarantees that nothing which the repository names is run (no
 //! filter, attribute, hook, watcher of files, program that shows differences, transport of missing objects), and that git is ended after [`MAX_TIME`]. Only lists and objects
-//! are asked for; files are read and hashed by [`super::scan`].
+//! are asked for; files are read and hashed by [`super::files`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -15,8 +15,8 @@ use std::time::Duration;
 use baton_election::{ContentHash, ContentHasher};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-use super::scan::{is_left_out, path_of, text_of_bytes};
-use super::{CoversError, MAX_BYTES};
+use super::files::{is_left_out, path_of, text_of_bytes};
+use super::{MAX_BYTES, ManifestError};
 
 /// The most that is read of a list.
 const MAX_SAID: u64 = 64 << 20;
@@ -42,7 +42,7 @@ pub(super) enum Tracked {
 }
 
 /// The commit of a folder that is the top of a working tree; none if it is not, or nothing was committed.
-pub(super) fn commit_of(folder: &Path) -> Result<Option<String>, CoversError> {
+pub(super) fn commit_of(folder: &Path) -> Result<Option<String>, ManifestError> {
     if !folder.join(".git").exists() {
         return Ok(None);
     }
@@ -59,7 +59,7 @@ pub(super) fn commit_of(folder: &Path) -> Result<Option<String>, CoversError> {
 }
 
 /// What a commit has, by path.
-pub(super) fn tree_of(folder: &Path, commit: &str) -> Result<BTreeMap<String, Tracked>, CoversError> {
+pub(super) fn tree_of(folder: &Path, commit: &str) -> Result<BTreeMap<String, Tracked>, ManifestError> {
     if !is_object(commit) {
         return Err(failed(folder, "that is no commit"));
     }
@@ -91,7 +91,7 @@ fn entry(line: &[u8]) -> Option<(&[u8], Tracked)> {
 }
 
 /// The paths in the index, and those that git neither tracks nor ignores.
-pub(super) fn present(folder: &Path) -> Result<BTreeSet<String>, CoversError> {
+pub(super) fn present(folder: &Path) -> Result<BTreeSet<String>, ManifestError> {
     // The settings may name another working tree than the folder that was asked about.
     let said =
         ask(folder, &["--work-tree=.", "ls-files", "--cached", "--others", "--exclude-standard", "-z"])?;
@@ -112,32 +112,32 @@ fn is_object(text: &str) -> bool {
 /// The objects of a repository, read one after another from one `git cat-file --batch`.
 pub(super) struct Objects<'a> {
     folder: &'a Path,
-    running: Running,
+    process: GitProcess,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     bytes: u64,
 }
 
 impl<'a> Objects<'a> {
-    pub(super) fn open(folder: &'a Path) -> Result<Objects<'a>, CoversError> {
+    pub(super) fn open(folder: &'a Path) -> Result<Objects<'a>, ManifestError> {
         let mut command = git(folder, &["cat-file", "--batch"]);
         command.stdin(Stdio::piped());
-        let mut running = Running::start(command).map_err(|error| failed(folder, &error.to_string()))?;
+        let mut process = GitProcess::start(command).map_err(|error| failed(folder, &error.to_string()))?;
         let piped = |_| failed(folder, "its pipes are gone");
-        let stdin = running.child.stdin.take().ok_or(()).map_err(piped)?;
-        let stdout = running.child.stdout.take().ok_or(()).map_err(piped)?;
-        Ok(Objects { folder, running, stdin, stdout: BufReader::new(stdout), bytes: 0 })
+        let stdin = process.child.stdin.take().ok_or(()).map_err(piped)?;
+        let stdout = process.child.stdout.take().ok_or(()).map_err(piped)?;
+        Ok(Objects { folder, process, stdin, stdout: BufReader::new(stdout), bytes: 0 })
     }
 
     /// The hash of what is in an object.
-    pub(super) fn hash(&mut self, object: &str) -> Result<ContentHash, CoversError> {
+    pub(super) fn hash(&mut self, object: &str) -> Result<ContentHash, ManifestError> {
         let mut hasher = ContentHasher::default();
         self.read(object, |part| hasher.update(part))?;
         Ok(hasher.finish())
     }
 
     /// Where a link leads; none if that is too long for one.
-    pub(super) fn link(&mut self, object: &str, size: u64) -> Result<Option<String>, CoversError> {
+    pub(super) fn link(&mut self, object: &str, size: u64) -> Result<Option<String>, ManifestError> {
         if size > MAX_LINK {
             return Ok(None);
         }
@@ -146,11 +146,11 @@ impl<'a> Objects<'a> {
         Ok(Some(text_of_bytes(&target)))
     }
 
-    fn read(&mut self, object: &str, take: impl FnMut(&[u8])) -> Result<(), CoversError> {
+    fn read(&mut self, object: &str, take: impl FnMut(&[u8])) -> Result<(), ManifestError> {
         match self.try_read(object, take) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(CoversError::TooMuch { path: self.folder.display().to_string() }),
-            Err(error) => Err(failed(self.folder, &self.running.reason(&error))),
+            Ok(false) => Err(ManifestError::TooMuch { path: self.folder.display().to_string() }),
+            Err(error) => Err(failed(self.folder, &self.process.reason(&error))),
         }
     }
 
@@ -182,25 +182,25 @@ impl<'a> Objects<'a> {
 }
 
 /// What git says.
-fn ask(folder: &Path, arguments: &[&str]) -> Result<Vec<u8>, CoversError> {
+fn ask(folder: &Path, arguments: &[&str]) -> Result<Vec<u8>, ManifestError> {
     let mut command = git(folder, arguments);
     command.stdin(Stdio::null());
-    let mut running = Running::start(command).map_err(|error| failed(folder, &error.to_string()))?;
+    let mut process = GitProcess::start(command).map_err(|error| failed(folder, &error.to_string()))?;
     let mut said = Vec::new();
-    let read = match running.child.stdout.take() {
+    let read = match process.child.stdout.take() {
         Some(stdout) => stdout.take(MAX_SAID + 1).read_to_end(&mut said),
         None => Ok(0),
     };
     if said.len() as u64 > MAX_SAID {
-        return Err(CoversError::TooMuch { path: folder.display().to_string() });
+        return Err(ManifestError::TooMuch { path: folder.display().to_string() });
     }
-    read.map_err(|error| failed(folder, &running.reason(&error)))?;
-    let ended = running.end().map_err(|error| failed(folder, &error.to_string()))?;
+    read.map_err(|error| failed(folder, &process.reason(&error)))?;
+    let ended = process.end().map_err(|error| failed(folder, &error.to_string()))?;
     if ended.success() {
         return Ok(said);
     }
     let what = arguments.iter().find(|word| !word.starts_with('-')).copied().unwrap_or_default();
-    Err(failed(folder, &running.reason(&format!("`git {what}` ended with {ended}"))))
+    Err(failed(folder, &process.reason(&format!("`git {what}` ended with {ended}"))))
 }
 
 /// A git that runs nothing which the repository names, and asks nobody for what it lacks.
@@ -225,7 +225,7 @@ fn git(folder: &Path, arguments: &[&str]) -> Command {
 }
 
 /// A git that is ended when its time is over, or with its owner.
-struct Running {
+struct GitProcess {
     child: Child,
     pid: Option<Pid>,
     /// Ends the watch.
@@ -235,8 +235,8 @@ struct Running {
     overdue: bool,
 }
 
-impl Running {
-    fn start(mut command: Command) -> io::Result<Running> {
+impl GitProcess {
+    fn start(mut command: Command) -> io::Result<GitProcess> {
         let child = command.spawn()?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let (done, ended) = mpsc::channel();
@@ -247,7 +247,7 @@ impl Running {
             }
             overdue
         });
-        Ok(Running { child, pid, done: Some(done), watch: Some(watch), overdue: false })
+        Ok(GitProcess { child, pid, done: Some(done), watch: Some(watch), overdue: false })
     }
 
     /// Waits until it has ended.
@@ -283,12 +283,12 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for GitProcess {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-fn failed(folder: &Path, why: &str) -> CoversError {
-    CoversError::Git { path: folder.display().to_string(), why: why.to_string() }
+fn failed(folder: &Path, why: &str) -> ManifestError {
+    ManifestError::Git { path: folder.display().to_string(), why: why.to_string() }
 }

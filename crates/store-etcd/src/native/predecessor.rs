@@ -1,4 +1,4 @@
-//! Waking a candidate when it is its turn to look, and not before.
+//! Wakes a candidate when its predecessor in line changes, and not before.
 //!
 //! Of a thousand that wait, one is woken when the leader goes: each watches whoever is just ahead of it.
 
@@ -9,12 +9,12 @@ use futures_util::stream;
 use super::{EtcdElections, candidate};
 use crate::fault::Fault;
 use crate::shape::Area;
-use crate::watch::{Feed, Wanted, pause};
+use crate::watch::{Feed, WatchRange, pause};
 use crate::wire::etcdserverpb::range_request::{SortOrder, SortTarget};
 use crate::wire::etcdserverpb::{RangeRequest, ResponseHeader};
 
-/// One candidate that waits.
-struct Turn {
+/// A candidate that watches its predecessor in line.
+struct PredecessorWatch {
     elections: EtcdElections,
     path: String,
     key: String,
@@ -34,16 +34,17 @@ pub(super) async fn watch(
     let path = elections.keys.election(election);
     let key = candidate::key(&path, elections.lease_of(election, credential));
     let elections = elections.clone();
-    let mut turn = Turn { elections, path, key, feed: None, due: None, broken: false, failures: 0 };
-    turn.subscribe().await.map_err(|fault| fault.of_reading(&turn.elections.client.location))?;
-    let changes = stream::unfold(turn, |mut turn| async move {
-        let change = turn.change().await;
-        Some((change, turn))
+    let mut watch =
+        PredecessorWatch { elections, path, key, feed: None, due: None, broken: false, failures: 0 };
+    watch.subscribe().await.map_err(|fault| fault.of_reading(&watch.elections.client.location))?;
+    let changes = stream::unfold(watch, |mut watch| async move {
+        let change = watch.change().await;
+        Some((change, watch))
     });
     Ok(Box::pin(changes))
 }
 
-impl Turn {
+impl PredecessorWatch {
     async fn change(&mut self) -> Change {
         loop {
             if let Some(change) = self.due.take() {
@@ -76,7 +77,7 @@ impl Turn {
         let client = &self.elections.client;
         let own = client.range(&Area::only(&self.key).request()).await?;
         let created = own.kvs.first().map(|found| found.create_revision);
-        let mut wanted = vec![Wanted {
+        let mut ranges = vec![WatchRange {
             area: Area::only(&self.key),
             from: after(own.header.as_ref()),
             deletions: created.is_some(),
@@ -87,10 +88,10 @@ impl Turn {
             if let Some(ahead) = answer.kvs.first() {
                 alone = false;
                 let area = Area { from: ahead.key.clone(), to: Vec::new() };
-                wanted.push(Wanted { area, from: after(answer.header.as_ref()), deletions: true });
+                ranges.push(WatchRange { area, from: after(answer.header.as_ref()), deletions: true });
             }
         }
-        self.feed = Some(Feed::open(client, &wanted).await?);
+        self.feed = Some(Feed::open(client, &ranges).await?);
         self.due = match (self.broken, alone) {
             (true, _) => Some(Change::Gap),
             (false, true) => Some(Change::Changed),

@@ -7,8 +7,8 @@
 //! commit and what differs from that, byte by byte, without what git ignores; another repository within it is named, and not looked into. Folders named `.git` and `.baton` are left out. Does not guarantee one moment for all
 //! of it: what is written while this looks is seen before or after.
 
+mod files;
 mod git;
-mod scan;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,8 +18,8 @@ use baton_election::ContentHash;
 pub use baton_election::manifest::{Coverage, Differences, Manifest, Print, Root};
 use baton_election::manifest::{MAX_ROOTS, ScannedRoot, named};
 
+use files::Meter;
 use git::{Objects, Tracked};
-use scan::Meter;
 
 /// The most paths that one checkpoint covers.
 pub const MAX_PATHS: u64 = 20_000;
@@ -33,7 +33,7 @@ const MAX_MANIFEST: u64 = 256 << 20;
 
 /// Why something cannot be covered, or not be compared.
 #[derive(Debug, thiserror::Error)]
-pub enum CoversError {
+pub enum ManifestError {
     /// A place cannot be looked at.
     #[error("cannot look at {path}: {why}")]
     Place {
@@ -71,19 +71,19 @@ pub enum CoversError {
     },
 }
 
-/// What was looked at.
+/// The result of a scan of the covered paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Looked {
+pub struct Scan {
     /// The manifest.
     pub manifest: Manifest,
     /// How many bytes were hashed.
     pub bytes: u64,
 }
 
-impl Looked {
+impl Scan {
     /// As a checkpoint has it: with the manifest in it if that takes no more than `room` bytes, else with where it was put by `keep`, which is
     /// given its text and hash.
-    pub fn covers<E>(
+    pub fn coverage<E>(
         self,
         room: usize,
         keep: impl FnOnce(&str, ContentHash) -> Result<String, E>,
@@ -99,30 +99,30 @@ impl Looked {
     }
 }
 
-/// Looks at places, to cover them. Blocks.
-pub fn look(places: &[PathBuf]) -> Result<Looked, CoversError> {
+/// Scans the given places for a manifest. Blocks.
+pub fn scan(places: &[PathBuf]) -> Result<Scan, ManifestError> {
     if places.len() > MAX_ROOTS {
-        return Err(CoversError::TooMany(places.len()));
+        return Err(ManifestError::TooMany(places.len()));
     }
     let mut meter = Meter::default();
     let mut roots = Vec::with_capacity(places.len());
     for place in places {
-        let failed = |why| CoversError::Place { path: place.display().to_string(), why };
+        let failed = |why| ManifestError::Place { path: place.display().to_string(), why };
         let real = std::fs::canonicalize(place).map_err(failed)?;
         let commit = git::commit_of(&real)?;
         let entries = match &commit {
             Some(commit) => differing(&real, commit, &BTreeMap::new(), &mut meter)?.entries,
-            None => scan::all_below(&real, &mut meter)?,
+            None => files::all_below(&real, &mut meter)?,
         };
-        roots.push(Root { path: scan::text_of(&real), commit, entries });
+        roots.push(Root { path: files::text_of(&real), commit, entries });
     }
-    Ok(Looked { manifest: Manifest { roots }, bytes: meter.bytes() })
+    Ok(Scan { manifest: Manifest { roots }, bytes: meter.bytes() })
 }
 
 /// What is no longer as a checkpoint says, of the places that lie in one of these folders (or are one of them). Blocks.
 ///
 /// The checkpoint's author chose the places that it covers, and is not trusted: a place outside these folders is listed, not read.
-pub fn compare(covers: &Coverage, within: &[PathBuf]) -> Result<Differences, CoversError> {
+pub fn compare(covers: &Coverage, within: &[PathBuf]) -> Result<Differences, ManifestError> {
     let within: Vec<PathBuf> =
         within.iter().filter_map(|folder| std::fs::canonicalize(folder).ok()).collect();
     let read;
@@ -135,7 +135,7 @@ pub fn compare(covers: &Coverage, within: &[PathBuf]) -> Result<Differences, Cov
     };
     let (mut meter, mut all) = (Meter::default(), Differences::default());
     for root in &manifest.roots {
-        let Some(real) = place_within(&scan::path_of(&root.path), &within) else {
+        let Some(real) = place_within(&files::path_of(&root.path), &within) else {
             all.elsewhere.push(root.path.clone());
             continue;
         };
@@ -147,7 +147,7 @@ pub fn compare(covers: &Coverage, within: &[PathBuf]) -> Result<Differences, Cov
         let linked = std::fs::symlink_metadata(&real).is_ok_and(|about| about.is_symlink());
         let found = match &root.commit {
             Some(commit) if !linked => differing(&real, commit, &root.entries, &mut meter),
-            Some(_) | None => scan::all_below(&real, &mut meter)
+            Some(_) | None => files::all_below(&real, &mut meter)
                 .map(|entries| ScannedRoot { entries, in_commit: BTreeSet::new() }),
         };
         match found {
@@ -202,13 +202,13 @@ fn differing(
     commit: &str,
     listed: &BTreeMap<String, Print>,
     meter: &mut Meter,
-) -> Result<ScannedRoot, CoversError> {
+) -> Result<ScannedRoot, ManifestError> {
     let tree = git::tree_of(top, commit)?;
     let (mut found, mut in_tree) = (ScannedRoot::default(), Meter::of_commit());
     let mut objects = Objects::open(top)?;
     for (path, tracked) in &tree {
-        let real = scan::path_of(path);
-        let print = scan::print_below(top, &real, &mut in_tree)?;
+        let real = files::path_of(path);
+        let print = files::print_below(top, &real, &mut in_tree)?;
         if !is_as_committed(&top.join(&real), &print, tracked, &mut objects)? {
             meter.path(top)?;
             found.in_commit.insert(path.clone());
@@ -216,7 +216,7 @@ fn differing(
         }
     }
     for path in git::present(top)?.iter().filter(|path| !tree.contains_key(*path)) {
-        let print = scan::print_below(top, &scan::path_of(path), meter)?;
+        let print = files::print_below(top, &files::path_of(path), meter)?;
         // What was added to the index and is gone was never there.
         if print != Print::Absent {
             found.entries.insert(path.clone(), print);
@@ -224,7 +224,7 @@ fn differing(
     }
     for path in listed.keys() {
         if !found.entries.contains_key(path) {
-            let print = scan::print_below(top, &scan::path_of(path), meter)?;
+            let print = files::print_below(top, &files::path_of(path), meter)?;
             found.entries.insert(path.clone(), print);
         }
     }
@@ -237,7 +237,7 @@ fn is_as_committed(
     print: &Print,
     tracked: &Tracked,
     objects: &mut Objects<'_>,
-) -> Result<bool, CoversError> {
+) -> Result<bool, ManifestError> {
     let same_size = |size: u64| std::fs::symlink_metadata(path).is_ok_and(|about| about.len() == size);
     Ok(match (tracked, print) {
         (Tracked::File { object, size, program: false }, Print::File(hash))
@@ -251,13 +251,13 @@ fn is_as_committed(
     })
 }
 
-fn read_manifest(location: &str, sha256: ContentHash, within: &[PathBuf]) -> Result<Manifest, CoversError> {
-    let refused = |why: String| CoversError::Manifest { location: location.to_string(), why };
+fn read_manifest(location: &str, sha256: ContentHash, within: &[PathBuf]) -> Result<Manifest, ManifestError> {
+    let refused = |why: String| ManifestError::Manifest { location: location.to_string(), why };
     // The location is a predecessor's word, and may be anything.
     let Some(place) = place_within(Path::new(location), within) else {
         return Err(refused("lies outside of the folders that are to be compared".to_string()));
     };
-    let text = scan::content_of(&place, MAX_MANIFEST);
+    let text = files::content_of(&place, MAX_MANIFEST);
     let text = text.map_err(|error| refused(format!("cannot be read: {error}")))?;
     if ContentHash::of(&text) != sha256 {
         return Err(refused("is not the one that the checkpoint was written with".to_string()));

@@ -12,7 +12,7 @@ use baton_election::manifest::Print;
 use baton_election::{ContentHash, ContentHasher};
 use rustix::fs::OFlags;
 
-use super::{CoversError, MAX_BYTES, MAX_PATHS, MAX_TRACKED};
+use super::{MAX_BYTES, MAX_PATHS, MAX_TRACKED, ManifestError};
 
 /// How often a file is read that is written meanwhile.
 const TRIES: usize = 3;
@@ -43,21 +43,21 @@ impl Meter {
         self.bytes
     }
 
-    pub(super) fn path(&mut self, path: &Path) -> Result<(), CoversError> {
+    pub(super) fn path(&mut self, path: &Path) -> Result<(), ManifestError> {
         self.paths += 1;
         self.check(path)
     }
 
-    fn check(&self, path: &Path) -> Result<(), CoversError> {
+    fn check(&self, path: &Path) -> Result<(), ManifestError> {
         if self.paths > self.most_paths || self.bytes > MAX_BYTES {
-            return Err(CoversError::TooMuch { path: path.display().to_string() });
+            return Err(ManifestError::TooMuch { path: path.display().to_string() });
         }
         Ok(())
     }
 }
 
 /// Everything below a folder by its path; of a file, itself under an empty one.
-pub(super) fn all_below(root: &Path, meter: &mut Meter) -> Result<BTreeMap<String, Print>, CoversError> {
+pub(super) fn all_below(root: &Path, meter: &mut Meter) -> Result<BTreeMap<String, Print>, ManifestError> {
     let mut entries = BTreeMap::new();
     // A link that took the place of a folder is not followed.
     if !std::fs::symlink_metadata(root).is_ok_and(|about| about.is_dir()) {
@@ -98,7 +98,7 @@ pub(super) fn is_left_out(name: &OsStr) -> bool {
 
 /// What is at a path below a place. Where a link took the place of a folder on the way there is nothing, as git sees it too; what leads out of the
 /// place is not looked at.
-pub(super) fn print_below(top: &Path, path: &Path, meter: &mut Meter) -> Result<Print, CoversError> {
+pub(super) fn print_below(top: &Path, path: &Path, meter: &mut Meter) -> Result<Print, ManifestError> {
     if path.components().any(|part| !matches!(part, Component::Normal(_))) {
         meter.path(path)?;
         return Ok(Print::Unreadable);
@@ -115,7 +115,7 @@ pub(super) fn print_below(top: &Path, path: &Path, meter: &mut Meter) -> Result<
 }
 
 /// What is at a path.
-pub(super) fn print_of(path: &Path, meter: &mut Meter) -> Result<Print, CoversError> {
+pub(super) fn print_of(path: &Path, meter: &mut Meter) -> Result<Print, ManifestError> {
     meter.path(path)?;
     let about = match std::fs::symlink_metadata(path) {
         Ok(about) => about,
@@ -146,7 +146,7 @@ fn is_absent(error: &io::Error) -> bool {
 }
 
 enum Stopped {
-    Bound(CoversError),
+    Bound(ManifestError),
     Failed(io::Error),
 }
 
@@ -179,7 +179,7 @@ fn hash(path: &Path, meter: &mut Meter) -> Result<Option<(ContentHash, bool)>, S
         return Ok(None);
     }
     if meter.bytes.saturating_add(before.len()) > MAX_BYTES {
-        return Err(Stopped::Bound(CoversError::TooMuch { path: path.display().to_string() }));
+        return Err(Stopped::Bound(ManifestError::TooMuch { path: path.display().to_string() }));
     }
     let (mut hasher, mut part, mut length) = (ContentHasher::default(), vec![0; 64 * 1024], 0_u64);
     loop {
