@@ -73,16 +73,7 @@ impl HttpElections {
 impl HttpElections {
     /// Sends a command once.
     async fn once(&self, election: &ElectionName, command: &Command) -> Result<Decided, CommandError> {
-        match command {
-            Command::Acquire(acquire) => self.command(election, "acquire", acquire).await,
-            Command::Renew(renew) => self.command(election, "renew", renew).await,
-            Command::Release(release) => self.command(election, "release", release).await,
-            Command::Pass(pass) => self.command(election, "pass", pass).await,
-            Command::Checkpoint(write) => self.command(election, "checkpoint", write).await,
-            Command::Acknowledge(acknowledge) => self.command(election, "acknowledge", acknowledge).await,
-            Command::Report(report) => self.command(election, "report", report).await,
-            Command::Operate(signed) => self.command(election, "operate", signed).await,
-        }
+        self.command(election, command.name(), command).await
     }
 
     /// What was decided, with the moment before it was first asked for.

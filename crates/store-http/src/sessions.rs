@@ -68,21 +68,13 @@ impl Sessions for HttpElections {
         notify: Span,
     ) -> BoxResult<'a, (Decided, NotifyReport)> {
         Box::pin(async move {
-            let path = |name| {
-                let timeout = notify.as_millis();
-                format!("/v1/elections/{}/{name}?notify_timeout_ms={timeout}", segment(election))
-            };
-            let longer = Duration::from_millis(notify.as_millis());
-            let mut told: CommandResponse = match command {
-                Command::Release(release) => self.send(&path("release"), release, longer).await?,
-                Command::Pass(pass) => self.send(&path("pass"), pass, longer).await?,
-                Command::Acquire(_)
-                | Command::Renew(_)
-                | Command::Checkpoint(_)
-                | Command::Acknowledge(_)
-                | Command::Report(_)
-                | Command::Operate(_) => unreachable!("only a release or a pass leaves an election"),
-            };
+            assert!(
+                matches!(command, Command::Release(_) | Command::Pass(_)),
+                "only a release or a pass leaves an election"
+            );
+            let (name, timeout) = (command.name(), notify.as_millis());
+            let path = format!("/v1/elections/{}/{name}?notify_timeout_ms={timeout}", segment(election));
+            let mut told: CommandResponse = self.send(&path, command, Duration::from_millis(timeout)).await?;
             let notified = told.notified.take().unwrap_or_default();
             Ok((told.into(), notified))
         })
