@@ -1,8 +1,7 @@
 //! Several commands in one request, each with its own result.
 
-use baton_election::command::{Acknowledge, Acquire, Pass, Release, Renew, Report, WriteCheckpoint};
-use baton_election::operator::SignedAct;
-use baton_election::{Command, ElectionName, Epoch};
+use baton_election::command::Renew;
+use baton_election::{Command, ElectionName, Epoch, commands};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
@@ -11,33 +10,50 @@ use crate::command::CheckRequest;
 /// The most entries of a batch.
 pub const MAX_BATCH: usize = 20_000;
 
-/// An entry of a batch, as a server reads it: an election, and exactly one of the other fields.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct BatchEntry {
-    /// The election.
-    // Text, since a plain renewal finds its election without a checked name.
-    #[cfg_attr(feature = "schema", schemars(with = "ElectionName"))]
-    pub election: String,
-    /// Stay the leader.
-    pub renew: Option<Renew>,
-    /// Asks whether a token may act.
-    pub check: Option<CheckRequest>,
-    /// Become the leader.
-    pub acquire: Option<Box<Acquire>>,
-    /// Stop being the leader; the work has stopped.
-    pub release: Option<Box<Release>>,
-    /// Release, and keep the election for a successor.
-    pub pass: Option<Box<Pass>>,
-    /// Leave something for the successor.
-    pub checkpoint: Option<Box<WriteCheckpoint>>,
-    /// Take on what the predecessor left.
-    pub acknowledge: Option<Box<Acknowledge>>,
-    /// Say that the leader is not useful.
-    pub report: Option<Box<Report>>,
-    /// An operator's signed act.
-    pub operate: Option<Box<SignedAct>>,
+macro_rules! batch_entry {
+    ($($(#[$about:meta])* $name:literal $field:ident $variant:ident($body:ty),)*) => {
+        /// An entry of a batch, as a server reads it: an election, and exactly one of the other fields.
+        #[derive(Debug, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[serde(deny_unknown_fields)]
+        pub struct BatchEntry {
+            /// The election.
+            // Text, since a plain renewal finds its election without a checked name.
+            #[cfg_attr(feature = "schema", schemars(with = "ElectionName"))]
+            pub election: String,
+            /// Asks whether a token may act.
+            pub check: Option<CheckRequest>,
+            $($(#[$about])* #[serde(rename = $name)] pub $field: Option<Box<$body>>,)*
+        }
+
+        impl BatchEntry {
+            /// The election, and what is asked of it; none if the entry asks for nothing, or for several things.
+            pub fn into_request(self) -> (String, Option<BatchRequest>) {
+                let BatchEntry { election, check, $($field),* } = self;
+                let commands = [$($field.map(|body| Command::$variant(*body)),)*];
+                let mut all = commands
+                    .into_iter()
+                    .flatten()
+                    .map(|command| BatchRequest::Command(Box::new(command)))
+                    .chain(check.map(|check| BatchRequest::Check(check.token)));
+                let first = all.next();
+                (election, first.filter(|_| all.next().is_none()))
+            }
+
+            fn asks(&self) -> usize {
+                [self.check.is_some(), $(self.$field.is_some()),*].into_iter().filter(|asks| *asks).count()
+            }
+        }
+    };
+}
+
+commands!(batch_entry);
+
+impl BatchEntry {
+    /// The renewal, if the entry asks for nothing else.
+    pub fn renewal(&self) -> Option<&Renew> {
+        self.renew.as_deref().filter(|_| self.asks() == 1)
+    }
 }
 
 /// What one entry of a batch asks for.
@@ -47,66 +63,6 @@ pub enum BatchRequest {
     Command(Box<Command>),
     /// To check a token.
     Check(Epoch),
-}
-
-impl BatchEntry {
-    /// The renewal, if the entry asks for nothing else.
-    pub fn renewal(&self) -> Option<&Renew> {
-        let BatchEntry {
-            election: _,
-            renew,
-            check,
-            acquire,
-            release,
-            pass,
-            checkpoint,
-            acknowledge,
-            report,
-            operate,
-        } = self;
-        let alone = check.is_none()
-            && acquire.is_none()
-            && release.is_none()
-            && pass.is_none()
-            && checkpoint.is_none()
-            && acknowledge.is_none()
-            && report.is_none()
-            && operate.is_none();
-        renew.as_ref().filter(|_| alone)
-    }
-
-    /// The election, and what is asked of it; none if the entry asks for nothing, or for several things.
-    pub fn into_request(self) -> (String, Option<BatchRequest>) {
-        let BatchEntry {
-            election,
-            renew,
-            check,
-            acquire,
-            release,
-            pass,
-            checkpoint,
-            acknowledge,
-            report,
-            operate,
-        } = self;
-        let commands = [
-            renew.map(Command::Renew),
-            acquire.map(|acquire| Command::Acquire(*acquire)),
-            release.map(|release| Command::Release(*release)),
-            pass.map(|pass| Command::Pass(*pass)),
-            checkpoint.map(|write| Command::Checkpoint(*write)),
-            acknowledge.map(|acknowledge| Command::Acknowledge(*acknowledge)),
-            report.map(|report| Command::Report(*report)),
-            operate.map(|signed| Command::Operate(*signed)),
-        ];
-        let mut all = commands
-            .into_iter()
-            .flatten()
-            .map(|command| BatchRequest::Command(Box::new(command)))
-            .chain(check.map(|check| BatchRequest::Check(check.token)));
-        let first = all.next();
-        (election, first.filter(|_| all.next().is_none()))
-    }
 }
 
 /// The same as a client writes it, without a copy of the command.
@@ -124,16 +80,7 @@ impl Serialize for BatchEntryRef<'_> {
         let (BatchEntryRef::Command(election, _) | BatchEntryRef::Check(election, _)) = self;
         map.serialize_entry("election", election)?;
         match self {
-            BatchEntryRef::Command(_, command) => match command {
-                Command::Acquire(acquire) => map.serialize_entry("acquire", acquire),
-                Command::Renew(renew) => map.serialize_entry("renew", renew),
-                Command::Release(release) => map.serialize_entry("release", release),
-                Command::Pass(pass) => map.serialize_entry("pass", pass),
-                Command::Checkpoint(write) => map.serialize_entry("checkpoint", write),
-                Command::Acknowledge(acknowledge) => map.serialize_entry("acknowledge", acknowledge),
-                Command::Report(report) => map.serialize_entry("report", report),
-                Command::Operate(signed) => map.serialize_entry("operate", signed),
-            },
+            BatchEntryRef::Command(_, command) => map.serialize_entry(command.name(), command),
             BatchEntryRef::Check(_, token) => map.serialize_entry("check", &CheckRequest { token: *token }),
         }?;
         map.end()

@@ -487,6 +487,12 @@ impl Endpoint {
         &ENDPOINTS[self as usize]
     }
 
+    /// The endpoint that takes a command: its path ends with the command's name.
+    pub fn of_command(command: &Command) -> Endpoint {
+        let takes = |row: &&Row| row.path.strip_prefix("/v1/elections/{election}/") == Some(command.name());
+        ENDPOINTS.iter().find(takes).expect("the table has a row for each command").endpoint
+    }
+
     /// A request of it, with these names in its path: as many as the path has.
     pub fn target(self, names: &[&(dyn Display + Sync)]) -> Target {
         let row = self.row();
@@ -630,6 +636,14 @@ mod tests {
         assert_eq!(found("POST", "/v1/elections/a%2/renew"), None);
         assert_eq!(found("POST", "/v1/elections/a%zz/renew"), None);
         assert_eq!(found("POST", "/v1/elections/a%ff/renew"), None);
+    }
+
+    #[test]
+    fn each_command_has_an_endpoint() {
+        for name in Command::NAMES {
+            let path = format!("/v1/elections/e/{name}");
+            assert!(found("POST", &path).is_some(), "{path}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use crate::support::World;
-use crate::support::places::{self, Place};
+use crate::support::places::{self, Place, in_each_server};
 use crate::support::suffering::{FAULTS, suffer_each};
 
 fn suffer(place: impl Fn() -> Option<Place> + Sync) {
@@ -23,27 +23,4 @@ fn suffer(place: impl Fn() -> Option<Place> + Sync) {
     }
 }
 
-#[test]
-fn in_etcd() {
-    suffer(places::etcd);
-}
-
-#[test]
-fn in_postgres() {
-    suffer(places::postgres);
-}
-
-#[test]
-fn in_kubernetes() {
-    suffer(places::kubernetes);
-}
-
-#[test]
-fn in_firestore() {
-    suffer(places::firestore);
-}
-
-#[test]
-fn in_spanner() {
-    suffer(places::spanner);
-}
+in_each_server!(suffer);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::support;
-use crate::support::places::{self, Place};
+use crate::support::places::{self, Place, in_each_server};
 use crate::support::watcher::Watcher;
 use crate::support::{World, clocks, processes};
 
@@ -190,31 +190,12 @@ fn on_git() {
 }
 
 #[test]
-fn on_etcd() {
-    play(places::etcd());
-}
-
-#[test]
 fn on_etcd_of_three() {
     play(places::etcd_of_three());
 }
 
-#[test]
-fn on_kubernetes() {
-    play(places::kubernetes());
+fn play_at(place: impl Fn() -> Option<Place>) {
+    play(place());
 }
 
-#[test]
-fn on_firestore() {
-    play(places::firestore());
-}
-
-#[test]
-fn on_spanner() {
-    play(places::spanner());
-}
-
-#[test]
-fn on_postgres() {
-    play(places::postgres());
-}
+in_each_server!(play_at);

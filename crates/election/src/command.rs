@@ -11,7 +11,7 @@ use crate::document::{Cause, Document, Phase, Reference};
 use crate::id::{ContentHash, Credential, Epoch, Incarnation, KeyHash, StoreId, TokenId};
 use crate::manifest::Coverage;
 use crate::name::{AgentName, ElectionName};
-use crate::operator::{PublicKey, SignedAct};
+use crate::operator::PublicKey;
 use crate::policy::Limits;
 use crate::refusal::Refusal;
 use crate::region::Proof;
@@ -29,25 +29,118 @@ pub const MAX_CONTACT_BYTES: usize = 256;
 /// The most capabilities that an agent may claim.
 pub const MAX_CAPABILITIES: usize = 64;
 
-/// A command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// Become the leader.
-    Acquire(Acquire),
-    /// Stay the leader.
-    Renew(Renew),
-    /// Stop being the leader; the work has stopped.
-    Release(Release),
-    /// Release, and keep the election for a named successor for one lease.
-    Pass(Pass),
-    /// Leave something for the successor.
-    Checkpoint(WriteCheckpoint),
-    /// Take on what the predecessor left.
-    Acknowledge(Acknowledge),
-    /// A watcher's word that the leader is not useful.
-    Report(Report),
-    /// An operator's act, signed.
-    Operate(SignedAct),
+/// The table of commands. `commands!(rows)` calls the macro `rows!` with all rows: what the command does, its name, its field in a
+/// batch, its variant and its type. `CONTRIBUTING.md` says how to add one.
+#[macro_export]
+macro_rules! commands {
+    ($rows:ident) => {
+        $rows! {
+            /// Become the leader.
+            "acquire" acquire Acquire($crate::command::Acquire),
+            /// Stay the leader.
+            "renew" renew Renew($crate::command::Renew),
+            /// Stop being the leader; the work has stopped.
+            "release" release Release($crate::command::Release),
+            /// Release, and keep the election for a successor.
+            "pass" pass Pass($crate::command::Pass),
+            /// Leave something for the successor.
+            "checkpoint" checkpoint Checkpoint($crate::command::WriteCheckpoint),
+            /// Take on what the predecessor left.
+            "acknowledge" acknowledge Acknowledge($crate::command::Acknowledge),
+            /// Say that the leader is not useful.
+            "report" report Report($crate::command::Report),
+            /// An operator's signed act.
+            "operate" operate Operate($crate::operator::SignedAct),
+        }
+    };
+}
+
+macro_rules! command {
+    ($($(#[$about:meta])* $name:literal $field:ident $variant:ident($body:ty),)*) => {
+        /// A command. It is written as its body: its name stands in the path of a request, or before it in a batch.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+        #[serde(untagged)]
+        pub enum Command {
+            $($(#[$about])* $variant($body),)*
+        }
+
+        impl Command {
+            /// The names of all commands.
+            pub const NAMES: &[&str] = &[$($name),*];
+
+            /// Its name in the path of a request, in a batch and in metrics.
+            pub const fn name(&self) -> &'static str {
+                match self {
+                    $(Command::$variant(_) => $name,)*
+                }
+            }
+        }
+    };
+}
+
+commands!(command);
+
+impl Command {
+    /// Whether its sender may be granted a lease by it.
+    pub const fn grants(&self) -> bool {
+        match self {
+            Command::Acquire(_) => true,
+            Command::Renew(_)
+            | Command::Release(_)
+            | Command::Pass(_)
+            | Command::Checkpoint(_)
+            | Command::Acknowledge(_)
+            | Command::Report(_)
+            | Command::Operate(_) => false,
+        }
+    }
+
+    /// The region that it shows, if it shows one.
+    pub const fn region(&self) -> Option<&Proof> {
+        match self {
+            Command::Acquire(acquire) => acquire.region.as_ref(),
+            Command::Renew(renew) => renew.region.as_ref(),
+            Command::Release(_)
+            | Command::Pass(_)
+            | Command::Checkpoint(_)
+            | Command::Acknowledge(_)
+            | Command::Report(_)
+            | Command::Operate(_) => None,
+        }
+    }
+
+    /// The same with this proof in the place of the region that it shows. A command that shows no region stays as it is.
+    #[must_use]
+    pub fn with_region(&self, proof: Proof) -> Command {
+        let mut command = self.clone();
+        let shown = match &mut command {
+            Command::Acquire(acquire) => acquire.region.as_mut(),
+            Command::Renew(renew) => renew.region.as_mut(),
+            Command::Release(_)
+            | Command::Pass(_)
+            | Command::Checkpoint(_)
+            | Command::Acknowledge(_)
+            | Command::Report(_)
+            | Command::Operate(_) => None,
+        };
+        if let Some(shown) = shown {
+            *shown = proof;
+        }
+        command
+    }
+
+    /// The proof that its sender holds the lease, if it shows one.
+    pub const fn credential(&self) -> Option<&Credential> {
+        match self {
+            Command::Renew(renew) => Some(&renew.credential),
+            Command::Release(release) => Some(&release.credential),
+            Command::Pass(pass) => Some(&pass.credential),
+            Command::Checkpoint(write) => Some(&write.credential),
+            Command::Acknowledge(acknowledge) => Some(&acknowledge.credential),
+            Command::Report(report) => report.credential.as_ref(),
+            Command::Acquire(_) | Command::Operate(_) => None,
+        }
+    }
 }
 
 /// Become the leader. Repeated by the same incarnation, it is answered as the first time.

@@ -80,24 +80,18 @@ impl StoreInfo {
     /// Refuses a command that grants something while everything is paused, and the part of a pause of everything that is over: a signature that was
     /// missing must not stop one election after all the others went on, and one that was given then is none under the next pause.
     pub fn allow(&self, command: &Command) -> Result<(), Refusal> {
-        match (&self.paused, command) {
-            (Some(_), Command::Acquire(_)) => self.allow_grant(),
-            (_, Command::Operate(signed)) if self.is_over(&signed.order.act) => Err(Refusal::invalid(
+        if command.grants() {
+            self.allow_grant()?;
+        }
+        if let Command::Operate(signed) = command
+            && self.is_over(&signed.order.act)
+        {
+            return Err(Refusal::invalid(
                 "this halt is part of a pause of everything, which is over",
                 "to pause this election alone: baton pause ELECTION",
-            )),
-            (
-                Some(_) | None,
-                Command::Acquire(_)
-                | Command::Renew(_)
-                | Command::Release(_)
-                | Command::Pass(_)
-                | Command::Checkpoint(_)
-                | Command::Acknowledge(_)
-                | Command::Report(_)
-                | Command::Operate(_),
-            ) => Ok(()),
+            ));
         }
+        Ok(())
     }
 
     /// Refuses to grant anything while everything is paused.

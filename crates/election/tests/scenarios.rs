@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use expect_test::expect_file;
 
 use crate::interpreter::World;
+use crate::interpreter::agents::COMMANDS;
 use crate::interpreter::file::{Part, parse, render};
-use crate::interpreter::states::{COMMANDS, Coverage, STATES};
+use crate::interpreter::states::{Coverage, STATES};
 
 fn files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");

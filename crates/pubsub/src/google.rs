@@ -107,6 +107,13 @@ impl Caller {
         Ok(Caller { endpoint, identity, headers: shown })
     }
 
+    /// The same caller under another name: what an emulator's rules are tested with.
+    #[must_use]
+    pub fn with_token(mut self, token: &'static str) -> Caller {
+        self.identity = Identity::Token(AsciiMetadataValue::from_static(token));
+        self
+    }
+
     /// A connection of its own, made when it is first used, and again after it was lost.
     pub fn channel(&self) -> Channel {
         self.endpoint.connect_lazy()

@@ -72,18 +72,7 @@ impl HttpElections {
 impl HttpElections {
     /// Sends a command once.
     async fn once(&self, election: &ElectionName, command: &Command) -> Result<Decided, CommandError> {
-        match command {
-            Command::Acquire(acquire) => self.command(election, Endpoint::Acquire, acquire).await,
-            Command::Renew(renew) => self.command(election, Endpoint::Renew, renew).await,
-            Command::Release(release) => self.command(election, Endpoint::Release, release).await,
-            Command::Pass(pass) => self.command(election, Endpoint::Pass, pass).await,
-            Command::Checkpoint(write) => self.command(election, Endpoint::Checkpoint, write).await,
-            Command::Acknowledge(acknowledge) => {
-                self.command(election, Endpoint::Acknowledge, acknowledge).await
-            }
-            Command::Report(report) => self.command(election, Endpoint::Report, report).await,
-            Command::Operate(signed) => self.command(election, Endpoint::Operate, signed).await,
-        }
+        self.command(election, Endpoint::of_command(command), command).await
     }
 
     /// What was decided, with the moment before it was first asked for.

@@ -68,20 +68,14 @@ impl Sessions for HttpElections {
         notify: Span,
     ) -> BoxResult<'a, (Decided, NotifyReport)> {
         Box::pin(async move {
-            let target = |endpoint: Endpoint| {
-                endpoint.target(&[election]).with("notify_timeout_ms", &notify.as_millis())
-            };
+            assert!(
+                matches!(command, Command::Release(_) | Command::Pass(_)),
+                "only a release or a pass leaves an election"
+            );
+            let target = Endpoint::of_command(command).target(&[election]);
+            let target = target.with("notify_timeout_ms", &notify.as_millis());
             let longer = Duration::from_millis(notify.as_millis());
-            let mut told: CommandResponse = match command {
-                Command::Release(release) => self.send(&target(Endpoint::Release), release, longer).await?,
-                Command::Pass(pass) => self.send(&target(Endpoint::Pass), pass, longer).await?,
-                Command::Acquire(_)
-                | Command::Renew(_)
-                | Command::Checkpoint(_)
-                | Command::Acknowledge(_)
-                | Command::Report(_)
-                | Command::Operate(_) => unreachable!("only a release or a pass leaves an election"),
-            };
+            let mut told: CommandResponse = self.send(&target, command, longer).await?;
             let notified = told.notified.take().unwrap_or_default();
             Ok((told.into(), notified))
         })

@@ -76,6 +76,22 @@ fn path(path: &Path) -> String {
 }
 
 /// An etcd of one member.
+/// Makes a test in each store that needs a server of others: it calls `$play` with what makes a place there.
+macro_rules! in_each_server {
+    ($play:ident) => {
+        in_each_server!($play: etcd postgres kubernetes firestore spanner);
+    };
+    ($play:ident: $($store:ident)*) => {
+        $(
+            #[test]
+            fn $store() {
+                $play(places::$store);
+            }
+        )*
+    };
+}
+pub(crate) use in_each_server;
+
 pub(crate) fn etcd() -> Option<Place> {
     etcd_at(at("BATON_TEST_ETCD")?)
 }

@@ -191,7 +191,7 @@ fn renewed(next: &Document) -> Answer {
 }
 
 /// Refuses a holder whose lease has run out: it cannot know who was let in meanwhile.
-fn running(
+pub(super) fn running(
     document: &Document,
     leader: &Leader,
     shown: Epoch,
@@ -208,7 +208,7 @@ fn running(
     })
 }
 
-fn ended(document: &Document, shown: Epoch) -> Refusal {
+pub(super) fn ended(document: &Document, shown: Epoch) -> Refusal {
     let why = match &document.departure {
         Some(departure) if departure.reason.is_empty() => {
             format!("this leadership ended ({})", departure.cause)

@@ -12,9 +12,68 @@ use super::World;
 use super::words::Words;
 use crate::cast;
 
+/// The commands that every state is tried with.
+pub(crate) const COMMANDS: [&str; 25] = [
+    "acquire",
+    "renew",
+    "release",
+    "pass",
+    "checkpoint",
+    "acknowledge",
+    "report validation",
+    "report sound",
+    "report dependency",
+    "report budget",
+    "report stall",
+    "report breaker",
+    "appoint",
+    "depose",
+    "pause",
+    "resume",
+    "approve",
+    "reject",
+    "set-policy",
+    "enrol",
+    "dismiss",
+    "halt",
+    "note",
+    "vote",
+    "forget",
+];
+
+/// The name of a command in [`COMMANDS`].
+pub(crate) fn name_of(command: &Command) -> &'static str {
+    match command {
+        Command::Report(report) => match report.finding {
+            Finding::Validation => "report validation",
+            Finding::Sound => "report sound",
+            Finding::Dependency => "report dependency",
+            Finding::Budget => "report budget",
+            Finding::Stall => "report stall",
+            Finding::Breaker => "report breaker",
+        },
+        Command::Operate(signed) => signed.order.act.name(),
+        other => other.name(),
+    }
+}
+
 impl World {
+    /// The command that a line gives.
+    pub(super) fn command(&mut self, name: &str, words: &mut Words) -> Command {
+        match name {
+            "acquire" => self.acquire(words),
+            "renew" => self.renew(words),
+            "release" => self.release(words),
+            "pass" => self.pass(words),
+            "checkpoint" => self.checkpoint(words),
+            "acknowledge" => self.acknowledge(words),
+            "report" => self.report(words),
+            act => self.operate(act, words),
+        }
+    }
+
     /// `acquire AGENT [ttl= task= can= time= tokens= renewals= stall= reason= noticed= contact= failing= open= key=wrong offer]`
-    pub(super) fn acquire(&mut self, words: &mut Words) -> Command {
+    fn acquire(&mut self, words: &mut Words) -> Command {
         let name = words.next();
         let credential = self.credential(&name, words);
         Command::Acquire(Acquire {
@@ -39,7 +98,7 @@ impl World {
     }
 
     /// `renew AGENT [spent= phase= promotion= token= key=wrong idle]`
-    pub(super) fn renew(&mut self, words: &mut Words) -> Command {
+    fn renew(&mut self, words: &mut Words) -> Command {
         let name = words.next();
         Command::Renew(Renew {
             epoch: self.token(&name, words),
@@ -58,7 +117,7 @@ impl World {
     }
 
     /// `release AGENT [reason= token= key=wrong finished orphaned]`
-    pub(super) fn release(&mut self, words: &mut Words) -> Command {
+    fn release(&mut self, words: &mut Words) -> Command {
         let name = words.next();
         Command::Release(Release {
             epoch: self.token(&name, words),
@@ -73,7 +132,7 @@ impl World {
     }
 
     /// `pass AGENT to=AGENT [reason= token= key=wrong]`
-    pub(super) fn pass(&mut self, words: &mut Words) -> Command {
+    fn pass(&mut self, words: &mut Words) -> Command {
         let name = words.next();
         Command::Pass(Pass {
             epoch: self.token(&name, words),
@@ -84,7 +143,7 @@ impl World {
     }
 
     /// `checkpoint AGENT [seq= summary= state= size= reference= token= key=wrong]`
-    pub(super) fn checkpoint(&mut self, words: &mut Words) -> Command {
+    fn checkpoint(&mut self, words: &mut Words) -> Command {
         let name = words.next();
         let last = self.document.as_ref().and_then(|document| document.checkpoint.as_ref());
         let due = last.map_or(1, |last| last.seq + 1);
@@ -104,7 +163,7 @@ impl World {
     }
 
     /// `acknowledge AGENT [another token= key=wrong]`: the checkpoint that stands, or another one
-    pub(super) fn acknowledge(&mut self, words: &mut Words) -> Command {
+    fn acknowledge(&mut self, words: &mut Words) -> Command {
         let name = words.next();
         let another = words.flag("another");
         let last = self.document.as_ref().and_then(|document| document.checkpoint.as_ref());
@@ -119,7 +178,7 @@ impl World {
     }
 
     /// `report validation|sound|dependency|budget|stall|breaker AGENT [as-leader detail= number= checkpoint= open= token= key=wrong]`
-    pub(super) fn report(&mut self, words: &mut Words) -> Command {
+    fn report(&mut self, words: &mut Words) -> Command {
         let finding = match words.next().as_str() {
             "validation" => Finding::Validation,
             "sound" => Finding::Sound,

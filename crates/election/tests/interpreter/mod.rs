@@ -3,7 +3,7 @@
 //! The world has one document, one store clock, agents with their lives and keys, operators, candidates and fences.
 //! Nothing happens by itself: a scenario says every step, and each leaves its trace.
 
-mod agents;
+pub(crate) mod agents;
 mod fences;
 mod field;
 pub(crate) mod file;
@@ -81,22 +81,9 @@ impl World {
         trace
     }
 
-    fn command(&mut self, name: &str, words: &mut Words) -> Command {
-        match name {
-            "acquire" => self.acquire(words),
-            "renew" => self.renew(words),
-            "release" => self.release(words),
-            "pass" => self.pass(words),
-            "checkpoint" => self.checkpoint(words),
-            "acknowledge" => self.acknowledge(words),
-            "report" => self.report(words),
-            act => self.operate(act, words),
-        }
-    }
-
     /// Decides a command, commits what it decided, and lets its sender hear of it.
     fn send(&mut self, command: Command, coverage: &mut Coverage) -> String {
-        coverage.visit(states::name_of(&command), states::classify(self.document.as_ref(), self.age()));
+        coverage.visit(agents::name_of(&command), states::classify(self.document.as_ref(), self.age()));
         let (election, keys) = (cast::election(), [cast::operator("root").public()]);
         let evidence = Evidence {
             election: &election,

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use baton_election::command::{Command, Finding};
 use baton_election::document::State;
 use baton_election::{Document, Span};
+
+use super::agents::COMMANDS;
 
 /// The states, each with the commands that lead to it from nothing.
 pub(crate) const STATES: [(&str, &[&str]); 16] = [
@@ -29,35 +30,6 @@ pub(crate) const STATES: [(&str, &[&str]); 16] = [
     ("retired", &["acquire a", "tick 10s", "release a finished", "forget"]),
 ];
 
-/// The commands that every state is tried with.
-pub(crate) const COMMANDS: [&str; 25] = [
-    "acquire",
-    "renew",
-    "release",
-    "pass",
-    "checkpoint",
-    "acknowledge",
-    "report validation",
-    "report sound",
-    "report dependency",
-    "report budget",
-    "report stall",
-    "report breaker",
-    "appoint",
-    "depose",
-    "pause",
-    "resume",
-    "approve",
-    "reject",
-    "set-policy",
-    "enrol",
-    "dismiss",
-    "halt",
-    "note",
-    "vote",
-    "forget",
-];
-
 /// Which of the states this is, told from the document alone.
 pub(crate) fn classify(document: Option<&Document>, age: Span) -> &'static str {
     let Some(document) = document else { return "absent" };
@@ -78,27 +50,6 @@ pub(crate) fn classify(document: Option<&Document>, age: Span) -> &'static str {
         (State::Paused, _, None) => "paused",
         (State::Paused, _, Some(_)) if lease_runs => "paused-outgoing",
         (State::Paused, _, Some(_)) => "paused-outgoing-lapsed",
-    }
-}
-
-/// The name of a command in [`COMMANDS`].
-pub(crate) fn name_of(command: &Command) -> &'static str {
-    match command {
-        Command::Acquire(_) => "acquire",
-        Command::Renew(_) => "renew",
-        Command::Release(_) => "release",
-        Command::Pass(_) => "pass",
-        Command::Checkpoint(_) => "checkpoint",
-        Command::Acknowledge(_) => "acknowledge",
-        Command::Report(report) => match report.finding {
-            Finding::Validation => "report validation",
-            Finding::Sound => "report sound",
-            Finding::Dependency => "report dependency",
-            Finding::Budget => "report budget",
-            Finding::Stall => "report stall",
-            Finding::Breaker => "report breaker",
-        },
-        Command::Operate(signed) => signed.order.act.name(),
     }
 }
 

@@ -324,10 +324,6 @@ pub(super) fn check_once_lost(before: Option<&Document>, command: &Command, age:
 fn ends_by(command: &Command, answer: &Answer) -> Cause {
     match command {
         Command::Acquire(_) => Cause::Failover,
-        Command::Renew(_) | Command::Checkpoint(_) | Command::Acknowledge(_) => match answer {
-            Answer::Ended { cause, .. } => *cause,
-            _ => Cause::Budget,
-        },
         Command::Release(release) => match release.ending {
             Ending::Stopped => Cause::Release,
             Ending::Finished => Cause::Finished,
@@ -348,6 +344,11 @@ fn ends_by(command: &Command, answer: &Answer) -> Cause {
             | Act::Note { .. }
             | Act::Vote { .. }
             | Act::Forget { .. } => Cause::First,
+        },
+        // Whatever else ends it reaches a limit, or says why.
+        _ => match answer {
+            Answer::Ended { cause, .. } => *cause,
+            _ => Cause::Budget,
         },
     }
 }

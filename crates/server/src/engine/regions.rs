@@ -7,7 +7,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use baton_election::Command;
-use baton_election::command::{Acquire, Renew};
 use baton_election::region::{Proof, RegionReading};
 use baton_store::StoreError;
 
@@ -19,24 +18,9 @@ impl Engine {
         &self,
         command: &'a Command,
     ) -> Result<Cow<'a, Command>, StoreError> {
-        Ok(match command {
-            Command::Acquire(acquire @ Acquire { region: Some(proof), .. }) => {
-                let region = Some(Box::pin(self.looked_at(proof)).await?);
-                Cow::Owned(Command::Acquire(Acquire { region, ..acquire.clone() }))
-            }
-            Command::Renew(renew @ Renew { region: Some(proof), .. }) => {
-                let region = Some(Box::pin(self.looked_at(proof)).await?);
-                Cow::Owned(Command::Renew(Renew { region, ..renew.clone() }))
-            }
-            Command::Acquire(_)
-            | Command::Renew(_)
-            | Command::Release(_)
-            | Command::Pass(_)
-            | Command::Checkpoint(_)
-            | Command::Acknowledge(_)
-            | Command::Report(_)
-            | Command::Operate(_) => Cow::Borrowed(command),
-        })
+        let Some(shown) = command.region() else { return Ok(Cow::Borrowed(command)) };
+        let seen = Box::pin(self.looked_at(shown)).await?;
+        Ok(Cow::Owned(command.with_region(seen)))
     }
 
     async fn looked_at(&self, proof: &Proof) -> Result<Proof, StoreError> {

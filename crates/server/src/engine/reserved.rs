@@ -33,15 +33,11 @@ impl Shared {
     /// Carries out, in the store, what changes its operators. Everything else is refused: whoever ended the active server's leadership
     /// through that server would get no answer.
     pub(super) async fn execute_reserved(&self, election: &ElectionName, command: &Command) -> Outcome {
-        let signed = if let Command::Operate(signed) = command { Some(signed) } else { None };
         let of_operators = |act: &Act| matches!(act, Act::Enrol { .. } | Act::Dismiss { .. });
-        let Some(signed) = signed.filter(|signed| self.term().is_some() && of_operators(&signed.order.act))
-        else {
-            let why = format!("the servers themselves are elected in `{election}`");
-            return Err(
-                Refusal::invalid(why, "choose another name; an operator acts on it in the store").into()
-            );
-        };
+        let Command::Operate(signed) = command else { return refused(election) };
+        if self.term().is_none() || !of_operators(&signed.order.act) {
+            return refused(election);
+        }
         let is_known = |info: &baton_election::StoreInfo| info.operator_keys.contains(&signed.by);
         let info = Arc::clone(&self.info.read().unwrap_or_else(std::sync::PoisonError::into_inner));
         if matches!(signed.order.act, Act::Enrol { key } if key == signed.by) && !is_known(&info) {
@@ -53,4 +49,9 @@ impl Shared {
         let executed = executor.execute(once, election, command, StartFrom::Read).await?;
         Ok(Decided { answer: executed.answer, document: executed.document.map(Box::new), ttl: None })
     }
+}
+
+fn refused(election: &ElectionName) -> Outcome {
+    let why = format!("the servers themselves are elected in `{election}`");
+    Err(Refusal::invalid(why, "choose another name; an operator acts on it in the store").into())
 }

@@ -117,14 +117,5 @@ fn token(identity: &Identity) -> Option<TokenId> {
 
 /// Whose key it is. Nobody has the one of zeros: those who could be told are told.
 fn key(command: &Command) -> LeaseKey {
-    match command {
-        Command::Release(release) => release.credential.key,
-        Command::Pass(pass) => pass.credential.key,
-        Command::Acquire(_)
-        | Command::Renew(_)
-        | Command::Checkpoint(_)
-        | Command::Acknowledge(_)
-        | Command::Report(_)
-        | Command::Operate(_) => LeaseKey([0; 16]),
-    }
+    command.credential().map_or(LeaseKey([0; 16]), |credential| credential.key)
 }

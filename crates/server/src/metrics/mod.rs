@@ -98,15 +98,9 @@ impl At {
         At::Other,
     ];
 
+    /// A command that has no name here is counted among the others.
     fn of(command: &Command) -> At {
-        match command {
-            Command::Renew(_) => At::Renew,
-            Command::Release(_) => At::Release,
-            Command::Pass(_) => At::Pass,
-            Command::Checkpoint(_) => At::Checkpoint,
-            Command::Acknowledge(_) => At::Acknowledge,
-            Command::Acquire(_) | Command::Report(_) | Command::Operate(_) => At::Other,
-        }
+        At::ALL.into_iter().find(|at| at.name() == command.name()).unwrap_or(At::Other)
     }
 
     fn name(self) -> &'static str {

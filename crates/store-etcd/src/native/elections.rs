@@ -206,16 +206,13 @@ impl Elections for EtcdElections {
         command: &'a Command,
         _start: StartFrom,
     ) -> BoxResult<'a, Executed> {
-        match command {
-            Command::Renew(renew) => Box::pin(self.renew_now(election, renew)),
-            Command::Release(release) => Box::pin(self.release_now(election, release)),
-            Command::Acquire(_)
-            | Command::Pass(_)
-            | Command::Checkpoint(_)
-            | Command::Acknowledge(_)
-            | Command::Report(_)
-            | Command::Operate(_) => Box::pin(async { Err(self.unsupported()) }),
+        if let Command::Renew(renew) = command {
+            return Box::pin(self.renew_now(election, renew));
         }
+        if let Command::Release(release) = command {
+            return Box::pin(self.release_now(election, release));
+        }
+        Box::pin(async { Err(self.unsupported()) })
     }
 
     fn acquire<'a>(

@@ -18,7 +18,7 @@ const ALL: usize = 100;
 /// Prints the records and judges them.
 pub(super) async fn print(fleet: &mut Fleet<'_>) -> Outcome {
     let history = fleet.coordinator.history(&fleet.election, ALL).await?;
-    let accepted = fleet.coordinator.accepted(&name(ResourceName::new(RESOURCE))?).await?;
+    let accepted = fleet.coordinator.fences().accepted(&name(ResourceName::new(RESOURCE))?).await?;
     print_leaderships(fleet, &history)?;
     print_writes(fleet, &accepted)?;
     judge(fleet, &history, &accepted)?;

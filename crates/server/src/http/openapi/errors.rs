@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_api::endpoints::{Endpoint, Method, Right, Row};
+use baton_election::Command;
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -55,11 +56,6 @@ fn refusals(endpoint: Endpoint) -> &'static [(StatusCode, &'static [&'static str
             (DENIED, &["wrong-key"]),
             (CONFLICT, &["held", "not-eligible", "paused", "awaiting-approval", "stale", "exhausted"]),
         ],
-        Endpoint::Renew | Endpoint::Release | Endpoint::Pass | Endpoint::Acknowledge | Endpoint::Report => &[
-            (ABSENT, &["unknown-election"]),
-            (DENIED, &["wrong-key"]),
-            (CONFLICT, &["stale", "not-eligible"]),
-        ],
         Endpoint::Checkpoint => &[
             (ABSENT, &["unknown-election"]),
             (DENIED, &["wrong-key"]),
@@ -93,6 +89,12 @@ fn refusals(endpoint: Endpoint) -> &'static [(StatusCode, &'static [&'static str
             (ABSENT, &["unknown-election", "no-such-item"]),
             (DENIED, &["wrong-key"]),
             (CONFLICT, &["stale", "held", "not-eligible", "out-of-turn", "exhausted"]),
+        ],
+        // The other commands on an election.
+        _ if Command::NAMES.contains(&endpoint.row().name) => &[
+            (ABSENT, &["unknown-election"]),
+            (DENIED, &["wrong-key"]),
+            (CONFLICT, &["stale", "not-eligible"]),
         ],
         _ => &[],
     }

@@ -1,6 +1,7 @@
 //! An example of each request, parameter and response: made from its schema, with sample values by type and by field.
 
 use baton_api::endpoints::{ENDPOINTS, Endpoint, Media, Row};
+use baton_election::Command;
 use serde_json::{Map, Value, json};
 
 use super::TYPES;
@@ -51,9 +52,10 @@ fn variant(endpoint: Endpoint) -> &'static str {
         Endpoint::Release | Endpoint::Pass => "released",
         Endpoint::Checkpoint => "checkpointed",
         Endpoint::Acknowledge => "acknowledged",
-        Endpoint::Report | Endpoint::Operate => "done",
         Endpoint::OrderTask => "accept",
         Endpoint::OrderStore | Endpoint::DraftStore => "resume",
+        // The other commands on an election.
+        _ if Command::NAMES.contains(&endpoint.row().name) => "done",
         _ => "",
     }
 }
