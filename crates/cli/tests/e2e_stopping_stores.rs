@@ -5,10 +5,10 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use crate::support::World;
-use crate::support::places::{self, Place};
-use crate::support::suffering::{FAULTS, suffer_each};
+use crate::support::faults::{FAULTS, suffer_each};
+use crate::support::test_stores::{self, TestStore};
 
-fn suffer(place: impl Fn() -> Option<Place> + Sync) {
+fn suffer(place: impl Fn() -> Option<TestStore> + Sync) {
     // Whether there is such a server is found out once, and said once.
     if place().is_some() {
         suffer_each(
@@ -25,25 +25,25 @@ fn suffer(place: impl Fn() -> Option<Place> + Sync) {
 
 #[test]
 fn in_etcd() {
-    suffer(places::etcd);
+    suffer(test_stores::etcd);
 }
 
 #[test]
 fn in_postgres() {
-    suffer(places::postgres);
+    suffer(test_stores::postgres);
 }
 
 #[test]
 fn in_kubernetes() {
-    suffer(places::kubernetes);
+    suffer(test_stores::kubernetes);
 }
 
 #[test]
 fn in_firestore() {
-    suffer(places::firestore);
+    suffer(test_stores::firestore);
 }
 
 #[test]
 fn in_spanner() {
-    suffer(places::spanner);
+    suffer(test_stores::spanner);
 }
