@@ -35,7 +35,7 @@ pub enum Refusal {
         shown: Epoch,
         /// What is current.
         current: Epoch,
-        /// Who leads, if anybody.
+        /// The current leader, if there is one.
         leader: Option<AgentName>,
         /// What happened to it.
         why: String,
