@@ -57,7 +57,8 @@ Under the `baton run` of a region, such as fleet/eu, `baton run fleet -- CMD` le
 leads the region. CMD then also finds BATON_REGION.
 
 At a terminal, CMD gets a terminal of its own: editors, shells and agents work as usual. Ctrl-C and changes of the window size reach CMD. A second \
-Ctrl-C within a second ends CMD. Ctrl-Z ends CMD too, and stops run until the shell continues it. If stdin or stdout is no terminal, CMD inherits both.
+Ctrl-C within a second ends CMD. Ctrl-Z ends a CMD that it would stop, and stops run until the shell continues it; a shell, \
+and a program that reads keys itself, such as vim, keep the key. If stdin or stdout is no terminal, CMD inherits both.
 
 When the leadership is lost, CMD and everything it started get SIGTERM, then SIGKILL, and are gone before \
 the lease ends. Baton cannot do this while run and its warden are both stopped, or the machine is suspended; only fences protect then.
