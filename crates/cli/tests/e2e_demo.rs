@@ -182,7 +182,7 @@ fn all_acts_are_played_and_the_verdict_is_good() {
         "past the end of that lease",
         "3. The leader falls asleep, and wakes up too late",
         "refused the write of agent-",
-        "is stale (current epoch ",
+        "is stale (current token ",
         "4. The leader is asked to go, and hands over",
         "inherits from agent-",
         "has acknowledged it and goes on with step ",
