@@ -22,7 +22,7 @@ use crate::voices::Voices;
 /// How long anything is waited for: a bound on a hang.
 const HANG: Duration = Duration::from_secs(60);
 
-/// Who holds a lease, and what changes with every renewal.
+/// The holder of a lease, and the value that every renewal changes.
 pub(crate) type Beat = (String, String);
 
 /// The renewals of one lease, as somebody who watches the server sees them.
@@ -43,7 +43,7 @@ impl Renewals {
         Ok(Renewals { watcher, read, latest: None, seen: BTreeMap::new() })
     }
 
-    /// Who holds the lease at the moment; waits until a renewal was seen.
+    /// The current holder of the lease. Waits until it has seen a renewal.
     pub(crate) fn holder(&mut self) -> std::io::Result<String> {
         self.catch_up();
         while self.latest.is_none() {

@@ -128,7 +128,7 @@ impl Server {
         load(&self.process, &tally, tasks).await
     }
 
-    /// Who leads.
+    /// Reads of the current leader.
     pub(crate) async fn reads(&self) -> std::io::Result<Rate> {
         let (tally, mut tasks) = (Arc::<Tally>::default(), Clients::new());
         for client in 0..CLIENTS {

@@ -14,23 +14,15 @@ fn main() -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let text = match words[..] {
         ["size"] => code_lines::table(&code_lines::count(&Tree::load(root)?)),
-        ["prose"] => prose_left(&Tree::load(root)?),
-        ["prose", path] => prose_at(&Tree::load(root)?, path),
+        ["prose"] => prose_below(&Tree::load(root)?, ""),
+        ["prose", path] => prose_below(&Tree::load(root)?, path),
         _ => bail!("usage: cargo run -p xtask -- size | prose [PATH]"),
     };
     std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
 }
 
-/// How many findings are left where the prose check is not enforced.
-fn prose_left(tree: &Tree) -> String {
-    let left = prose::left(tree);
-    let total: usize = left.values().sum();
-    let rows: String = left.iter().map(|(folder, count)| format!("{count:>5}  {folder}\n")).collect();
-    format!("{rows}{total:>5}  in all, outside {}\n", prose::COVERED.join(", "))
-}
-
-/// The findings below a path.
-fn prose_at(tree: &Tree, path: &str) -> String {
-    let found = prose::everything(tree).into_iter().filter(|finding| finding.path.starts_with(path));
+/// The findings of the prose check below a path.
+fn prose_below(tree: &Tree, path: &str) -> String {
+    let found = prose::check(tree).into_iter().filter(|finding| finding.path.starts_with(path));
     found.map(|finding| format!("{finding}\n")).collect()
 }

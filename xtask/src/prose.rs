@@ -1,37 +1,12 @@
 //! Sentences that a reader has to read twice, in what people read: Markdown, help screens, and the comments and texts of Rust sources.
 //!
 //! A sentence has a named subject and an active verb. The check knows the turns of phrase that a review found again and again; it does
-//! not know English. [`COVERED`] says where it is enforced: to cover one more path is one more line there. `cargo run -p xtask -- prose`
-//! lists what is left elsewhere.
-
-use std::collections::BTreeMap;
+//! not know English. `cargo run -p xtask -- prose` lists the findings.
 
 use crate::Finding;
 use crate::markdown::{outside_fences, without_code_spans};
 use crate::rust_code::code_only;
 use crate::tree::{File, Tree};
-
-/// Where every finding fails the build: files, or folders that end in `/`.
-pub const COVERED: &[&str] = &[
-    "ARCHITECTURE.md",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "README.md",
-    "SECURITY.md",
-    "crates/cli/src/",
-    "crates/cli/tests/screens/",
-    "crates/http-listener/",
-    "crates/model/",
-    "crates/pubsub/",
-    "crates/store-embedded/",
-    "crates/store-etcd/",
-    "crates/store-git/",
-    "crates/store-postgres/",
-    "crates/warden/",
-    "deploy/",
-    "docs/",
-    "xtask/",
-];
 
 /// The longest line of prose in Markdown.
 pub const LONGEST_LINE: usize = 100;
@@ -72,39 +47,10 @@ const VERBS: &[&str] = &[
     "watches", "would", "writes",
 ];
 
-/// The findings where [`COVERED`] says.
+/// Every finding of the tree.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    check_covered(tree, COVERED)
-}
-
-fn check_covered(tree: &Tree, covered: &[&str]) -> Vec<Finding> {
-    findings(tree, |path| covers(covered, path))
-}
-
-/// How many findings are left where the check is not enforced, by crate or folder.
-pub fn left(tree: &Tree) -> BTreeMap<String, usize> {
-    left_outside(tree, COVERED)
-}
-
-fn left_outside(tree: &Tree, covered: &[&str]) -> BTreeMap<String, usize> {
-    let mut left = BTreeMap::new();
-    for finding in everything(tree).iter().filter(|finding| !covers(covered, &finding.path)) {
-        let parts: Vec<&str> = finding.path.split('/').collect();
-        let depth = (parts.len() - 1).min(2);
-        let folder = if depth == 0 { finding.path.clone() } else { parts[..depth].join("/") };
-        *left.entry(folder).or_default() += 1;
-    }
-    left
-}
-
-/// Every finding, enforced or not.
-pub fn everything(tree: &Tree) -> Vec<Finding> {
-    findings(tree, |_| true)
-}
-
-fn findings(tree: &Tree, wanted: impl Fn(&str) -> bool) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for file in tree.files().filter(|file| wanted(&file.path)) {
+    for file in tree.files() {
         if file.path.ends_with(".rs") {
             phrases(&file.path, &rust_words(&file.text), &mut findings);
         } else if file.path.ends_with(".md") {
@@ -115,10 +61,6 @@ fn findings(tree: &Tree, wanted: impl Fn(&str) -> bool) -> Vec<Finding> {
         }
     }
     findings
-}
-
-fn covers(covered: &[&str], path: &str) -> bool {
-    covered.iter().any(|place| *place == path || place.ends_with('/') && path.starts_with(place))
 }
 
 /// A word of prose, or the end of a paragraph.
@@ -265,7 +207,7 @@ mod tests {
     const NONE: [usize; 0] = [];
 
     fn found(path: &str, text: &str) -> Vec<usize> {
-        everything(&Tree::sample(&[(path, text)])).into_iter().map(|finding| finding.line).collect()
+        check(&Tree::sample(&[(path, text)])).into_iter().map(|finding| finding.line).collect()
     }
 
     #[test]
@@ -329,19 +271,5 @@ mod tests {
         let bad = concat!("Given to ", "who asks.");
         let text = format!("# Changes\n\n## [Unreleased]\n\n{bad}\n\n## [1.0.0]\n\n{bad}\n");
         assert_eq!(found("CHANGELOG.md", &text), [5]);
-    }
-
-    #[test]
-    fn only_covered_paths_fail() {
-        let bad = concat!("Given to ", "who asks.");
-        let tree = Tree::sample(&[("docs/a.md", bad), ("README.md", bad), ("docs/guide/b.md", bad)]);
-        let failing = |covered: &[&str]| -> Vec<String> {
-            check_covered(&tree, covered).into_iter().map(|finding| finding.path).collect()
-        };
-        assert_eq!(failing(&["docs/guide/"]), ["docs/guide/b.md"]);
-        assert_eq!(failing(&["README.md", "docs/a"]), ["README.md"]);
-        let counted: Vec<(String, usize)> = left_outside(&tree, &[]).into_iter().collect();
-        let expected = [("README.md", 1), ("docs", 1), ("docs/guide", 1)];
-        assert_eq!(counted, expected.map(|(folder, count)| (folder.to_string(), count)));
     }
 }

@@ -66,17 +66,10 @@ const DENIED: &[&str] = &[
     "Wishes",
 ];
 
-/// The crates that still have such names. The list only shrinks.
-pub const UNCOVERED: &[&str] = &["cli"];
-
-/// Finds types with a denied name in every crate but the uncovered ones.
+/// Finds types with a denied name.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.under("crates/", ".rs") {
-        let of = file.path.split('/').nth(1).unwrap_or_default();
-        if UNCOVERED.contains(&of) {
-            continue;
-        }
         let code = code_only(&file.text);
         let words: Vec<(usize, &str)> = identifiers(&code).collect();
         for pair in words.windows(2) {
@@ -109,12 +102,9 @@ mod tests {
     }
 
     #[test]
-    fn longer_names_variants_comments_and_uncovered_crates_pass() {
+    fn longer_names_variants_and_comments_pass() {
         let fine =
             "struct SeenRequest; enum E { Told, Place(u8) } // struct Told\nlet s = \"enum What\"; f(Seen);";
         assert!(found("crates/peer/src/a.rs", fine).is_empty());
-        for of in UNCOVERED {
-            assert!(found(&format!("crates/{of}/src/a.rs"), "struct Told;").is_empty());
-        }
     }
 }

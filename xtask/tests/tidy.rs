@@ -52,7 +52,7 @@ fn types_are_named_after_things() {
 }
 
 #[test]
-fn prose_is_plain_where_it_is_covered() {
+fn prose_is_plain() {
     check(prose::check(&tree()));
 }
 

@@ -63,7 +63,7 @@ impl Side {
         }
     }
 
-    /// Waits until one process leads all. Who leads early is not forgotten.
+    /// Waits until one process leads all elections. An election that it leads early counts too.
     fn await_all(&mut self, who: usize) -> std::io::Result<()> {
         let begun = Instant::now();
         while self.leads.values().filter(|(leader, _)| *leader == who).count() < ELECTIONS {

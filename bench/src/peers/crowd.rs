@@ -12,7 +12,7 @@ use crate::line::{Line, get};
 use crate::server::{Server, acquire, epoch, release, renew};
 use crate::voices::Voices;
 
-/// Who waits.
+/// The number of candidates that wait.
 const CROWD: usize = 1_000;
 /// No lease ends meanwhile.
 const TTL: Duration = Duration::from_secs(60);
@@ -25,7 +25,7 @@ const IN_LINE: Duration = Duration::from_millis(700);
 pub(crate) struct Told {
     /// From the call of release until all knew.
     pub(crate) took: Duration,
-    /// Who was answered although it was not its turn.
+    /// The candidates that got an answer although it was not their turn.
     pub(crate) failed: usize,
 }
 

@@ -55,13 +55,13 @@ impl NoStore {
 
 /// The agent that acts.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Who {
+pub(crate) struct AgentOption {
     /// The agent [default: $BATON_AGENT]
     #[arg(long = "as", value_name = "AGENT", env = "BATON_AGENT", hide_env = true)]
     pub(crate) agent: Option<String>,
 }
 
-impl Who {
+impl AgentOption {
     pub(crate) fn agent(&self) -> Result<AgentName, Failure> {
         match self.agent.as_deref().filter(|agent| !agent.is_empty()) {
             Some(agent) => name(AgentName::new(agent)),
@@ -122,14 +122,14 @@ impl Context {
     }
 
     /// Forgets a lease that was given back.
-    pub(crate) fn forget(&self, election: &ElectionName, held: &Held) {
+    pub(crate) fn forget(&self, election: &ElectionName, held: &HeldLease) {
         if let Some(kept) = &held.kept {
             self.state.leases().forget(election, &held.agent, kept);
         }
     }
 
     /// The lease that the caller holds: by `BATON_KEY` under `baton run`, else by the key in the state folder.
-    pub(crate) fn lease(&self, election: &ElectionName, who: &Who) -> Result<Held, Failure> {
+    pub(crate) fn lease(&self, election: &ElectionName, who: &AgentOption) -> Result<HeldLease, Failure> {
         // Who names another agent than the surrounding run's does not mean its lease.
         let named = who.agent.as_deref().filter(|agent| !agent.is_empty());
         if let Some(held) = inherited(election)?
@@ -140,7 +140,7 @@ impl Context {
         let agent = who.agent()?;
         match self.state.leases().held(election, &agent) {
             Some(kept) => {
-                Ok(Held { agent, credential: kept.credential, epoch: kept.epoch, kept: Some(kept) })
+                Ok(HeldLease { agent, credential: kept.credential, epoch: kept.epoch, kept: Some(kept) })
             }
             None => Err(Failure::new(
                 Exit::Lost,
@@ -155,7 +155,7 @@ impl Context {
     pub(crate) fn keep(
         &self,
         election: &ElectionName,
-        held: &Held,
+        held: &HeldLease,
         epoch: Epoch,
         asked_at: Moment,
         ttl: Span,
@@ -166,7 +166,7 @@ impl Context {
 }
 
 /// A lease that the caller can prove to hold.
-pub(crate) struct Held {
+pub(crate) struct HeldLease {
     pub(crate) agent: AgentName,
     pub(crate) credential: Credential,
     pub(crate) epoch: Epoch,
@@ -174,7 +174,7 @@ pub(crate) struct Held {
     pub(crate) kept: Option<KeptLease>,
 }
 
-impl Held {
+impl HeldLease {
     /// What the store answers while the lease lasts; none if it ends first. A lease that has ended already, or whose end is not
     /// known, since a `baton run` keeps it, ends nothing.
     pub(crate) async fn while_it_lasts<T>(&self, asked: impl Future<Output = T>) -> Option<T> {
@@ -210,7 +210,7 @@ pub(crate) fn usable_under(region: Option<&baton::Region>, asked_at: Moment, ttl
 }
 
 /// The lease of the `baton run` that this command runs under, if it is of this election.
-fn inherited(election: &ElectionName) -> Result<Option<Held>, Failure> {
+fn inherited(election: &ElectionName) -> Result<Option<HeldLease>, Failure> {
     let (Some(key), Some(agent)) = (followed("BATON_KEY"), variable("BATON_AGENT")) else { return Ok(None) };
     if variable("BATON_ELECTION").is_some_and(|of| of != election.as_str()) {
         return Ok(None);
@@ -221,7 +221,7 @@ fn inherited(election: &ElectionName) -> Result<Option<Held>, Failure> {
     let epoch = current_token(Some(election))?.ok_or_else(|| {
         Failure::usage("BATON_KEY is set without BATON_TOKEN", "unset it, or run under `baton run`")
     })?;
-    Ok(Some(Held { agent: name(AgentName::new(&agent))?, credential, epoch, kept: None }))
+    Ok(Some(HeldLease { agent: name(AgentName::new(&agent))?, credential, epoch, kept: None }))
 }
 
 /// What `baton run` gave to CMD: as its file has it, which follows what becomes of the leadership, else as CMD began with it.

@@ -4,8 +4,10 @@ use baton::election::InvalidName;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
 /// Words that people try first, and the commands that do it.
-const MEANT: [(&[&str], &[&str]); 12] = [
+const MEANT: [(&[&str], &[&str]); 14] = [
     (&["lead", "start", "exec", "campaign"], &["run", "acquire"]),
+    (&["elect", "election"], &["run", "acquire"]),
+    (&["leader", "leaders"], &["status"]),
     (&["lock", "take", "get", "claim"], &["acquire"]),
     (&["leave", "stop", "quit", "unlock", "drop", "pass", "resign"], &["release"]),
     (&["list", "ls", "ps", "show", "who", "elections", "info"], &["status"]),
@@ -47,6 +49,9 @@ pub(crate) fn of(error: &mut Error) -> Option<String> {
         ErrorKind::MissingRequiredArgument if usage.contains("pause") || usage.contains("resume") => {
             Some("name an election, or use --all for all of them".to_string())
         }
+        ErrorKind::MissingRequiredArgument if usage.contains("baton history") => Some(
+            "name an election, such as: baton history refactor-auth; baton status lists them".to_string(),
+        ),
         _ => None,
     }
 }

@@ -1,22 +1,28 @@
 //! `baton`: decides who is in charge of a fleet of agents, and makes it stick.
 
+#[cfg(any(feature = "guard", feature = "server"))]
+mod address_file;
+mod candidate_queue;
+mod checkpoint_file;
 mod commands;
 mod context;
+mod description;
 mod exit;
 mod help;
 mod hints;
 mod input;
 mod keys;
-mod leaving;
+mod line_writer;
 mod manifest;
 mod options;
 mod output;
 mod region;
 mod screen;
-mod scribe;
 mod secrets;
 mod state_folder;
 mod suspend;
+#[cfg(feature = "server")]
+mod unserved_store;
 mod warden_process;
 mod worker_keys;
 

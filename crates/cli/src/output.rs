@@ -74,7 +74,7 @@ impl Failure {
     }
 }
 
-/// The core numbers leaderships by their epoch. Outwards that number is the token.
+/// The number of a leadership is its token, also in the message of an older server that calls it an epoch.
 pub(crate) fn with_tokens(text: &str) -> String {
     let text = text.replace("(epoch ", "(token ").replace("(current epoch ", "(current token ");
     text.replace("a later epoch has begun", "a later leadership has begun")

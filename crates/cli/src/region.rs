@@ -17,7 +17,7 @@ use baton::{Coordinator, Leadership, Memory, Region, Validity};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::context::{Context, Global, Held, Who, followed, name, variable};
+use crate::context::{AgentOption, Context, Global, HeldLease, followed, name, variable};
 use crate::exit::Speaker;
 use crate::output::Failure;
 use crate::state_folder::{read_json, write_private};
@@ -31,7 +31,7 @@ pub(crate) const VARIABLES: [&str; 4] =
 
 /// How the lease of a `baton run` stands, for the processes under its CMD.
 #[derive(Serialize, Deserialize)]
-struct Note {
+struct LeaseNote {
     election: ElectionName,
     incarnation: Incarnation,
     token: Epoch,
@@ -44,7 +44,7 @@ struct Note {
 /// Notes how a lease stands. Best effort: who reads an older note stops earlier.
 pub(crate) fn note(path: &Path, lead: &Leadership) {
     let Validity { token, deadline } = *lead.validity().borrow();
-    let note = Note {
+    let note = LeaseNote {
         election: lead.election().clone(),
         incarnation: lead.credential().incarnation,
         token,
@@ -57,21 +57,21 @@ pub(crate) fn note(path: &Path, lead: &Leadership) {
 
 /// The `baton run` of a region around this process.
 #[derive(Clone)]
-pub(crate) struct Around {
+pub(crate) struct RegionRun {
     region: ElectionName,
     store: String,
     coordinator: Coordinator,
     file: PathBuf,
 }
 
-impl Around {
+impl RegionRun {
     /// That of a region of this election, led by this agent, if there is one.
     pub(crate) async fn of(
         context: &Context,
         global: &Global,
         election: &ElectionName,
         agent: &AgentName,
-    ) -> Result<Option<Around>, Failure> {
+    ) -> Result<Option<RegionRun>, Failure> {
         let (Some(region), Some(file)) = (surrounding(election)?, variable("BATON_LEASE_FILE")) else {
             return Ok(None);
         };
@@ -80,7 +80,7 @@ impl Around {
         }
         let store = variable("BATON_STORE").unwrap_or_else(|| context.url.clone());
         let coordinator = in_store(context, global.store.as_ref().map(|_| store.as_str())).await?;
-        Ok(Some(Around { region, store, coordinator, file: PathBuf::from(file) }))
+        Ok(Some(RegionRun { region, store, coordinator, file: PathBuf::from(file) }))
     }
 
     /// The region, once the run around leads it: it may be waiting to lead again.
@@ -106,8 +106,8 @@ impl Around {
         Some(Region::led(&self.coordinator, &self.region, credential, ttl, validity))
     }
 
-    fn read(&self) -> Option<Note> {
-        let note: Note = read_json(&self.file)?;
+    fn read(&self) -> Option<LeaseNote> {
+        let note: LeaseNote = read_json(&self.file)?;
         (note.election == self.region && note.boot == Boot::current().boot).then_some(note)
     }
 
@@ -156,7 +156,7 @@ pub(crate) async fn named_or_around(
     context: &Context,
     named: Option<&ElectionName>,
     election: &ElectionName,
-    who: &Who,
+    who: &AgentOption,
 ) -> Result<Option<Region>, Failure> {
     // A caller that acts as another agent than the run around it does not lead by its lease.
     let same = who.agent.is_some() && who.agent == variable("BATON_AGENT");
@@ -168,14 +168,14 @@ pub(crate) async fn named_or_around(
     Ok(Some(of_lease(context, name, &held).await?))
 }
 
-async fn of_lease(context: &Context, region: &ElectionName, held: &Held) -> Result<Region, Failure> {
+async fn of_lease(context: &Context, region: &ElectionName, held: &HeldLease) -> Result<Region, Failure> {
     let (deadline, ttl) = match &held.kept {
         Some(kept) => {
             let ttl = Span::millis(kept.ttl_ms);
             (kept.deadline().unwrap_or_default(), ttl)
         }
         None => {
-            let note: Option<Note> =
+            let note: Option<LeaseNote> =
                 variable("BATON_LEASE_FILE").and_then(|file| read_json(Path::new(&file)));
             let note = note.filter(|note| note.incarnation == held.credential.incarnation);
             note.map_or((Moment::default(), Span::ZERO), |note| (note.deadline, Span::millis(note.ttl_ms)))
@@ -192,12 +192,12 @@ async fn of_lease(context: &Context, region: &ElectionName, held: &Held) -> Resu
 pub(crate) async fn of_held(
     context: &Context,
     election: &ElectionName,
-    held: &Held,
+    held: &HeldLease,
 ) -> Result<Option<Region>, Failure> {
     match &held.kept {
         Some(kept) => {
             let Some(name) = &kept.region else { return Ok(None) };
-            let who = Who { agent: Some(held.agent.to_string()) };
+            let who = AgentOption { agent: Some(held.agent.to_string()) };
             let of_region = context.lease(name, &who)?;
             Ok(Some(of_lease(context, name, &of_region).await?))
         }
@@ -223,4 +223,4 @@ pub(crate) async fn of_held(
 }
 
 /// Shared by the tasks of one run.
-pub(crate) type Surroundings = Option<Arc<Around>>;
+pub(crate) type EnclosingRegion = Option<Arc<RegionRun>>;

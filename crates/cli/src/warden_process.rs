@@ -13,8 +13,8 @@ use baton_warden::{BootTime, ChildRegistry, Shims, Terminal, Ticket, WardenExit,
 use rustix::fs::{Access as May, Mode, OFlags, access};
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint_file::{CheckpointFile, Publisher};
 use crate::exit::Exit;
-use crate::leaving::{Left, Publisher};
 use crate::output::{Failure, Output, clean};
 use crate::state_folder::{StateFolder, make_private_folder};
 
@@ -34,19 +34,19 @@ pub(crate) struct Duty {
     /// The private folder of the run, to be removed.
     pub(crate) folder: PathBuf,
     /// What to give back.
-    pub(crate) gives_back: GivesBack,
+    pub(crate) gives_back: Holding,
 }
 
 /// What a run of CMD holds.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum GivesBack {
+pub(crate) enum Holding {
     /// The lease of an election.
     Lease {
         election: ElectionName,
         epoch: Epoch,
         credential: Credential,
         /// Published first: run may not have lived to do it.
-        left: Left,
+        left: CheckpointFile,
     },
     /// The hold on a resource.
     Hold { resource: ResourceName, credential: Credential },
@@ -63,7 +63,7 @@ impl Duty {
     async fn carry_out(&self, output: Output) -> Result<(), baton::Error> {
         let connect = Coordinator::connect_for(&self.store, Access::Write, Memory::new());
         match &self.gives_back {
-            GivesBack::Lease { election, epoch, credential, left } => {
+            Holding::Lease { election, epoch, credential, left } => {
                 let coordinator = connect.await?;
                 if let Ok(state) = StateFolder::of(&coordinator.backend().location()) {
                     let (coordinator, election) = (coordinator.clone(), election.clone());
@@ -75,10 +75,10 @@ impl Duty {
                 let reason = "its `baton run` is gone; the warden ended CMD and released";
                 coordinator.release_orphaned(election, *epoch, *credential, reason).await?;
             }
-            GivesBack::Hold { resource, credential } => {
+            Holding::Hold { resource, credential } => {
                 connect.await?.fences().leave(resource, credential).await?;
             }
-            GivesBack::Nothing => {}
+            Holding::Nothing => {}
         }
         Ok(())
     }
@@ -231,7 +231,7 @@ fn refuse_shared(folder: &Path) -> Result<(), Failure> {
 
 /// What a CMD is given of ours.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Given<'a> {
+pub(crate) struct CommandSetup<'a> {
     /// Whether what CMD prints comes through [`WardenHandle::take_output`].
     pub(crate) heard: bool,
     /// Whether CMD has a terminal of its own, where we are at one.
@@ -242,9 +242,9 @@ pub(crate) struct Given<'a> {
 
 /// A warden that waits for its CMD.
 pub(crate) async fn prepare(
-    household: ChildRegistry,
+    children: ChildRegistry,
     folder: &RunFolder,
-    given: Given<'_>,
+    given: CommandSetup<'_>,
 ) -> Result<WardenHandle, Failure> {
     let terminal = if given.terminal { own_terminal() } else { None };
     let mut command = Command::new("/proc/self/exe");
@@ -259,7 +259,7 @@ pub(crate) async fn prepare(
     if given.heard && !terminal.as_ref().is_some_and(Terminal::has_stderr) {
         command.stderr(Stdio::piped());
     }
-    WardenHandle::prepare_at(terminal, household, command, folder.path()).await.map_err(|error| {
+    WardenHandle::prepare_at(terminal, children, command, folder.path()).await.map_err(|error| {
         Failure::new(
             Exit::Error,
             "warden",

@@ -24,7 +24,7 @@ pub(crate) struct KeyFile {
 
 /// A key, and what is done with it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct KeptKey {
+pub(crate) struct KeyRecord {
     pub(crate) key: WorkerKey,
     /// `baton task work` is at it; otherwise somebody accepted it by hand.
     #[serde(default)]
@@ -37,15 +37,15 @@ pub(crate) struct KeptKey {
     boot: String,
 }
 
-impl KeptKey {
+impl KeyRecord {
     /// A key that somebody accepts a task with by hand.
-    pub(crate) fn by_hand(key: WorkerKey) -> KeptKey {
-        KeptKey { key, works: false, run: None, boot: Boot::current().boot }
+    pub(crate) fn by_hand(key: WorkerKey) -> KeyRecord {
+        KeyRecord { key, works: false, run: None, boot: Boot::current().boot }
     }
 
     /// A key that `baton task work` accepts a task with; in this folder CMD runs, if it does yet.
-    pub(crate) fn working(key: WorkerKey, run: Option<&Path>) -> KeptKey {
-        KeptKey { key, works: true, run: run.map(Path::to_path_buf), boot: Boot::current().boot }
+    pub(crate) fn working(key: WorkerKey, run: Option<&Path>) -> KeyRecord {
+        KeyRecord { key, works: true, run: run.map(Path::to_path_buf), boot: Boot::current().boot }
     }
 
     /// Whether it was at work and nothing of its CMD is left.
@@ -90,12 +90,12 @@ impl StateFolder {
 
 impl KeyFile {
     /// What is kept there.
-    pub(crate) fn read(&self) -> Option<KeptKey> {
+    pub(crate) fn read(&self) -> Option<KeyRecord> {
         read_json(&self.path)
     }
 
     /// Keeps a key unless there is one. Returns what is there then.
-    pub(crate) fn reserve(&self, kept: &KeptKey) -> Result<KeptKey, Failure> {
+    pub(crate) fn reserve(&self, kept: &KeyRecord) -> Result<KeyRecord, Failure> {
         let draft = self.path.with_extension(format!("draft-{}", std::process::id()));
         write_durably(&draft, &serde_json::to_vec(kept).unwrap_or_default())?;
         let linked = fs::hard_link(&draft, &self.path);
@@ -112,7 +112,7 @@ impl KeyFile {
     }
 
     /// Keeps this in the place of what is there.
-    pub(crate) fn replace(&self, kept: &KeptKey) -> Result<(), Failure> {
+    pub(crate) fn replace(&self, kept: &KeyRecord) -> Result<(), Failure> {
         write_durably(&self.path, &serde_json::to_vec(kept).unwrap_or_default())
     }
 

@@ -77,7 +77,7 @@ async fn each<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
 
 /// What came of the hand-overs.
 #[derive(Debug, Default)]
-struct Handed {
+struct HandoverCounts {
     over: u64,
     told: u64,
     silent: u64,
@@ -93,7 +93,7 @@ async fn hand_over(
     (number, acquire(to, number).await, notified.told, notified.silent.len())
 }
 
-async fn run(url: String, size: Size) -> Handed {
+async fn run(url: String, size: Size) -> HandoverCounts {
     let coordinator = Coordinator::connect(&url).await.unwrap();
     let begun = Instant::now();
     let sessions: Vec<Arc<Session>> = each(size.agents, |number| {
@@ -117,7 +117,7 @@ async fn run(url: String, size: Size) -> Handed {
     for lead in riding.iter().flatten() {
         assert!(tokens.insert((lead.election().clone(), lead.token().0)));
     }
-    let (begun, mut handed, mut next) = (Instant::now(), Handed::default(), 0);
+    let (begun, mut handed, mut next) = (Instant::now(), HandoverCounts::default(), 0);
     let mut handing = JoinSet::new();
     let mut tick = tokio::time::interval(Duration::from_secs(1) / u32::try_from(size.handovers).unwrap());
     while begun.elapsed() < size.lasts || !handing.is_empty() {

@@ -7,7 +7,7 @@ use std::fs;
 use std::process::Command;
 
 use crate::support::peers::Peers;
-use crate::support::places::tool;
+use crate::support::test_stores::tool;
 use crate::support::{World, finish, processes, until};
 
 /// The session stays that of the test, which is outside.

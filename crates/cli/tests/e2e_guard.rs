@@ -16,7 +16,7 @@ use crate::support::{HANG, World, exit_code, processes, until};
 
 /// A line of what the upstream did: which token's request began or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Did {
+enum UpstreamEvent {
     Begin(u64),
     End(u64),
 }
@@ -24,7 +24,7 @@ enum Did {
 /// An upstream that takes a moment for each request, and goes on with it whoever has hung up.
 struct Upstream {
     address: SocketAddr,
-    log: Arc<Mutex<Vec<Did>>>,
+    log: Arc<Mutex<Vec<UpstreamEvent>>>,
     /// The head of the last request.
     last: Arc<Mutex<String>>,
 }
@@ -44,16 +44,16 @@ impl Upstream {
         upstream
     }
 
-    fn log(&self) -> Vec<Did> {
+    fn log(&self) -> Vec<UpstreamEvent> {
         self.log.lock().unwrap().clone()
     }
 
     fn ended(&self, token: u64) -> usize {
-        self.log().iter().filter(|did| **did == Did::End(token)).count()
+        self.log().iter().filter(|did| **did == UpstreamEvent::End(token)).count()
     }
 }
 
-fn converse(mut stream: TcpStream, takes: Duration, log: &Mutex<Vec<Did>>, last: &Mutex<String>) {
+fn converse(mut stream: TcpStream, takes: Duration, log: &Mutex<Vec<UpstreamEvent>>, last: &Mutex<String>) {
     while let Some(head) = head(&mut stream) {
         last.lock().unwrap().clone_from(&head);
         let header = |name: &str| {
@@ -66,9 +66,9 @@ fn converse(mut stream: TcpStream, takes: Duration, log: &Mutex<Vec<Did>>, last:
         }
         if let Some(token) = header("baton-token") {
             let token = token.parse().unwrap();
-            log.lock().unwrap().push(Did::Begin(token));
+            log.lock().unwrap().push(UpstreamEvent::Begin(token));
             std::thread::sleep(takes);
-            log.lock().unwrap().push(Did::End(token));
+            log.lock().unwrap().push(UpstreamEvent::End(token));
         }
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
     }
@@ -199,7 +199,7 @@ fn a_leader_that_was_stopped_past_its_lease_never_writes_beside_the_next() {
     let tokens: Vec<u64> = log
         .iter()
         .map(|did| match did {
-            Did::Begin(token) | Did::End(token) => *token,
+            UpstreamEvent::Begin(token) | UpstreamEvent::End(token) => *token,
         })
         .collect();
     assert!(tokens.is_sorted(), "writes of one leader among those of another: {log:?}");

@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime};
 
 use rustix::process::Signal;
 
-use crate::support::evil::{Evil, tree_of};
-use crate::support::places::{self, tool};
+use crate::support::faults::{FAULTS, suffer_each};
 use crate::support::server::Server;
-use crate::support::suffering::{FAULTS, suffer_each};
+use crate::support::stubborn::{StubbornRun, tree_of};
+use crate::support::test_stores::{self, tool};
 use crate::support::{World, exit_code, processes, until};
 
 /// Longer than a busy machine stands still, and short enough to wait for its end.
@@ -37,7 +37,7 @@ fn on_a_repository() {
 
 #[test]
 fn on_a_clone_with_a_remote() {
-    suffer_each(&FAULTS, || places::git().unwrap(), |place| World::on(&place.url));
+    suffer_each(&FAULTS, || test_stores::git().unwrap(), |place| World::on(&place.url));
 }
 
 #[test]
@@ -110,14 +110,14 @@ fn a_git_that_holds_the_lock_of_a_ref_outlives_a_seizure() {
     let world = World::on(&format!("git:{}", repository.display()));
     let mut command = world.command(&[]);
     command.env("PATH", slow_git(&world));
-    let first = Evil::launch(&world, command, "first", &LEASE, "while :; do sleep 1; done");
+    let first = StubbornRun::launch(&world, command, "first", &LEASE, "while :; do sleep 1; done");
     let token = first.started_alone(&world);
     fs::write(world.file("slow"), "").unwrap();
     world.read_soon("locked");
     assert_eq!(locks(&repository).len(), 1, "it holds the lock");
     processes::signal(first.warden(), Signal::KILL);
     until("nothing of CMD is left", || tree_of(&world, token).is_empty());
-    let second = Evil::start(&world, "second", &LEASE);
+    let second = StubbornRun::start(&world, "second", &LEASE);
     assert!(second.started_alone(&world) > token);
     until("no lock is left", || locks(&repository).is_empty());
 }

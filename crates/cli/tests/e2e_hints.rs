@@ -231,6 +231,7 @@ fn what_a_newcomer_types_first_is_answered_with_what_was_meant() {
         (&["acquire", "e", "--as", "a", "--ttl", "30"], "did you mean 30s?"),
         (&["resume"], "use --all for all of them"),
         (&["pause"], "use --all for all of them"),
+        (&["history"], "such as: baton history refactor-auth"),
     ] {
         let (_, told) = failure(&world, arguments, 2);
         assert!(told.contains(hint), "{arguments:?}: {told}");
@@ -244,6 +245,8 @@ fn what_a_newcomer_types_first_is_answered_with_what_was_meant() {
         ("leave", &["'release'"]),
         ("pass", &["'release'"]),
         ("sessions", &["'agents'"]),
+        ("elect", &["'run'", "'acquire'"]),
+        ("leader", &["'status'"]),
     ] {
         let shown = world.call(&[word, "e"]).expect(2).stderr;
         let tip = shown.lines().find(|line| line.contains("tip:")).unwrap_or_default();

@@ -13,7 +13,7 @@ use baton::store::boot;
 use rustix::process::Signal;
 
 use crate::support::World;
-use crate::support::places::{self, at};
+use crate::support::test_stores::{self, at};
 use crate::support::{journal, processes};
 
 /// A bound on a hang.
@@ -46,7 +46,7 @@ fn hand_overs(log: &Path, wanted: usize) -> usize {
 
 #[test]
 fn client_go_and_baton_on_one_lease_never_lead_at_once() {
-    let Some(place) = places::kubernetes() else { return };
+    let Some(place) = test_stores::kubernetes() else { return };
     let Some(elector) = at("BATON_TEST_CLIENT_GO_ELECTOR") else { return };
     let kubeconfig = at("BATON_TEST_KUBECONFIG").unwrap();
     let namespace = place.url.trim_start_matches("k8s://").split('?').next().unwrap().to_string();
@@ -115,7 +115,7 @@ fn write(log: &Path, line: &str) {
 #[test]
 fn etcdctl_elect_and_baton_on_one_prefix_never_lead_at_once() {
     let (Some(endpoints), Some(etcdctl)) = (at("BATON_TEST_ETCD"), at("BATON_TEST_ETCDCTL")) else { return };
-    let prefix = places::unique("n");
+    let prefix = test_stores::unique("n");
     let world = World::on(&format!("etcd://{endpoints}/{prefix}?election=etcd"));
     let log = world.file("journal");
     let enough = AtomicBool::new(false);

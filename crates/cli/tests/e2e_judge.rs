@@ -11,7 +11,7 @@ use std::sync::mpsc::channel;
 use serde_json::json;
 
 use crate::support;
-use crate::support::receiver::{Posted, answer, receive_at, receiver, secret_file};
+use crate::support::receiver::{Delivery, answer, receive_at, receiver, secret_file};
 use crate::support::{HANG, World, exit_code, until};
 
 const SECRET: &str = "a secret of the judge and the service";
@@ -47,12 +47,12 @@ fn checkpoint(world: &World, summary: &str) {
     world.ok(&["checkpoint", "e", "--as", "a", "--summary", summary]);
 }
 
-fn summary(posted: &Posted) -> String {
+fn summary(posted: &Delivery) -> String {
     posted.json()["checkpoint"]["summary"].as_str().unwrap().to_string()
 }
 
 /// An answer to what was posted.
-fn verdict(posted: &Posted, verdict: &str, reason: &str) -> String {
+fn verdict(posted: &Delivery, verdict: &str, reason: &str) -> String {
     let body = json!({"key": posted.json()["key"], "verdict": verdict, "reason": reason});
     answer("200 OK", &body.to_string())
 }

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use crate::support::World;
-use crate::support::places::{at, tool, unique};
+use crate::support::test_stores::{at, tool, unique};
 
 /// A prefix of its own, and how etcdctl reaches it.
 struct Native {

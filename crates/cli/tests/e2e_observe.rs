@@ -18,13 +18,13 @@ use crate::support::{World, exit_code, tree, until};
 const HANG: Duration = Duration::from_secs(180);
 
 /// A server of one kind or another, stopped when it is dropped.
-struct Listening {
+struct ListeningServer {
     child: Child,
     address: String,
 }
 
-impl Listening {
-    fn start(world: &World, arguments: &[&str]) -> Listening {
+impl ListeningServer {
+    fn start(world: &World, arguments: &[&str]) -> ListeningServer {
         let announced = world.file("listening.address");
         let _ = std::fs::remove_file(&announced);
         let file = announced.display().to_string();
@@ -39,7 +39,7 @@ impl Listening {
             address = std::fs::read_to_string(&announced).unwrap_or_default();
             address.ends_with('\n')
         });
-        Listening { child, address: address.trim().to_string() }
+        ListeningServer { child, address: address.trim().to_string() }
     }
 
     fn url(&self) -> String {
@@ -97,7 +97,7 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for ListeningServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -135,7 +135,7 @@ fn who_observes_sees_the_leader_and_leaves_the_folder_as_it_is() {
     let world = World::folder();
     let leader = leader(&world);
     let before = tree(&world.store());
-    let observer = Listening::start(&world, &["observe"]);
+    let observer = ListeningServer::start(&world, &["observe"]);
     observer.get_everything("job");
     let (_, overview) = observer.get("/v1/overview");
     assert!(overview.contains("\"alice\""), "{overview}");
@@ -172,7 +172,7 @@ fn a_folder_is_served_only_when_told_to_and_given_back() {
     assert!(tree(&world.store()) == before, "a server that did not start has changed the folder");
 
     let server =
-        Listening::start(&world, &["serve", "--take-over", "--server-ttl", "10s", "--store", &store]);
+        ListeningServer::start(&world, &["serve", "--take-over", "--server-ttl", "10s", "--store", &store]);
     let before = without_servers(&world);
     let at_server = World::on(&server.url());
     until("the server is active", || server.get("/v1/overview").0 == 200);
@@ -204,7 +204,7 @@ fn a_server_whose_file_is_gone_says_that_there_are_snapshots() {
     for name in ["2026-01-01T00-00-00.redb", "2026-01-02T00-00-00.redb"] {
         std::fs::write(snapshots.join(name), "").unwrap();
     }
-    let server = Listening::start(&world, &["serve", "--store", &store]);
+    let server = ListeningServer::start(&world, &["serve", "--store", &store]);
     let says = format!("baton restore {}", snapshots.join("2026-01-02T00-00-00.redb").display());
     until("the server speaks of the newest snapshot", || {
         std::fs::read_to_string(world.file("listening.log")).unwrap().contains(&says)
@@ -217,7 +217,7 @@ fn a_server_without_a_store_says_which_folder_it_does_not_serve() {
     let world = World::folder();
     let folder = world.file(".baton");
     world.ok(&["acquire", "job", "--as", "alice", "--store", &format!("file:{}", folder.display())]);
-    let server = Listening::start(&world, &["serve"]);
+    let server = ListeningServer::start(&world, &["serve"]);
     let mut log = String::new();
     until("the server speaks of the folder", || {
         log = std::fs::read_to_string(world.file("listening.log")).unwrap();

@@ -3,8 +3,8 @@
 
 use std::process::{Child, Command, Stdio};
 
-use crate::support::places;
 use crate::support::server::Server;
+use crate::support::test_stores;
 use crate::support::{Done, World, exit_code, finish, processes, until};
 
 /// No test runs beyond the end of such a slot.
@@ -69,9 +69,9 @@ fn a_short_job_runs_once_on_three_machines_with_a_folder() {
 fn a_short_job_runs_once_on_three_machines_with_a_git_remote() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    places::tool("git", &["init", "--quiet", "--bare", &path("hub.git")]);
+    test_stores::tool("git", &["init", "--quiet", "--bare", &path("hub.git")]);
     for machine in ["one", "two", "three", "four"] {
-        places::tool("git", &["init", "--quiet", &path(machine)]);
+        test_stores::tool("git", &["init", "--quiet", &path(machine)]);
     }
     play(&World::on(&format!("git:{}?remote={}", path("one"), path("hub.git"))));
 }
@@ -85,7 +85,7 @@ fn a_short_job_runs_once_on_three_machines_with_a_server() {
 
 /// On a store that a server keeps, where there is one: the slot is named by that server's clock, if it tells its time.
 #[cfg(feature = "all-stores")]
-fn play_at(place: Option<places::Place>) {
+fn play_at(place: Option<test_stores::TestStore>) {
     let Some(place) = place else { return };
     let world = World::on(&place.url);
     world.ok(&["init"]);
@@ -95,37 +95,37 @@ fn play_at(place: Option<places::Place>) {
 #[cfg(feature = "all-stores")]
 #[test]
 fn a_short_job_runs_once_on_three_machines_with_etcd() {
-    play_at(places::etcd());
+    play_at(test_stores::etcd());
 }
 
 #[cfg(feature = "all-stores")]
 #[test]
 fn a_short_job_runs_once_on_three_machines_with_postgres() {
-    play_at(places::postgres());
+    play_at(test_stores::postgres());
 }
 
 #[cfg(feature = "all-stores")]
 #[test]
 fn a_short_job_runs_once_on_three_machines_with_kubernetes() {
-    play_at(places::kubernetes());
+    play_at(test_stores::kubernetes());
 }
 
 #[cfg(feature = "all-stores")]
 #[test]
 fn a_short_job_runs_once_on_three_machines_with_firestore() {
-    play_at(places::firestore());
+    play_at(test_stores::firestore());
 }
 
 #[cfg(feature = "all-stores")]
 #[test]
 fn a_short_job_runs_once_on_three_machines_with_spanner() {
-    play_at(places::spanner());
+    play_at(test_stores::spanner());
 }
 
 #[cfg(feature = "all-stores")]
 #[test]
 fn etcds_own_elections_have_no_place_for_a_slot() {
-    let Some(place) = places::etcd() else { return };
+    let Some(place) = test_stores::etcd() else { return };
     let world = World::on(&format!("{}?election=etcd", place.url));
     let refused = world.call(&["run", "e", "--as", "a", "--once-per", "1d", "--", "true"]).expect(2).stderr;
     assert!(refused.contains("hint: use Baton's own elections"), "{refused}");

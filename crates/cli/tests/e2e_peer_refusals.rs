@@ -100,24 +100,24 @@ fn damaged_memory_of_another_or_in_use_is_refused_and_named() {
 }
 
 /// A file system of a few pages, gone at the end. None where this user may not mount; in continuous integration nothing is skipped.
-struct Small(PathBuf);
+struct SmallMount(PathBuf);
 
-impl Small {
-    fn mount(folder: PathBuf) -> Option<Small> {
+impl SmallMount {
+    fn mount(folder: PathBuf) -> Option<SmallMount> {
         fs::create_dir_all(&folder).unwrap();
         let done = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=32k,mode=0700", "none"])
             .arg(&folder)
             .output();
         if done.as_ref().is_ok_and(|output| output.status.success()) {
-            return Some(Small(folder));
+            return Some(SmallMount(folder));
         }
         assert!(std::env::var("CI").as_deref() != Ok("true"), "{done:?}");
         None
     }
 }
 
-impl Drop for Small {
+impl Drop for SmallMount {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
@@ -128,7 +128,7 @@ fn a_member_whose_disk_is_full_ends_its_command_and_says_so() {
     let world = World::folder();
     let mut peers = Peers::new(&world, "raft", 3);
     peers.rhythm = STEADY;
-    let disks: Vec<Small> = (1..=3).filter_map(|id| Small::mount(peers.data(id))).collect();
+    let disks: Vec<SmallMount> = (1..=3).filter_map(|id| SmallMount::mount(peers.data(id))).collect();
     if disks.len() < 3 {
         return;
     }

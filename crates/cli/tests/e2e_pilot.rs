@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use baton::store::conformance::free_port;
 use serde_json::Value;
 
-use crate::support::places::at;
+use crate::support::test_stores::at;
 use crate::support::{Done, MARK, World, finish, until};
 
 const MEMBERS: [u16; 3] = [1, 2, 3];

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::support;
 use crate::support::secure::{Certificate, create, text, with_token};
 use crate::support::server::{Server, said};
-use crate::support::several::Several;
+use crate::support::server_group::ServerGroup;
 use crate::support::{World, until};
 
 #[test]
@@ -262,7 +262,7 @@ fn several_servers_over_tls_with_tokens() {
     let operator = text(&create(&world, &store, &["--role", "operator"]), "token");
     let made = create(&world, &store, &["--role", "agent", "--agent", "ci-*"]);
     let (agent, id) = (text(&made, "token"), text(&made, "id"));
-    let mut servers = Several::start(world.path(), &store, 2, &serve);
+    let mut servers = ServerGroup::start(world.path(), &store, 2, &serve);
     let url = certificate.checked(&servers.url());
     assert!(url.starts_with("https://") && url.contains(','), "{url}");
     // Whoever asks is let in by its token at the active one, and is sent there by the other.

@@ -18,9 +18,9 @@ use rustix::process::Signal;
 use crate::support;
 use crate::support::World;
 use crate::support::book::Book;
-use crate::support::places;
 use crate::support::random::Random;
-use crate::support::several::Several;
+use crate::support::server_group::ServerGroup;
+use crate::support::test_stores;
 
 const SERVERS: usize = 3;
 /// Of the servers' own: so long that a machine which stands still for seconds does not cost a leadership beside a fail-over.
@@ -108,7 +108,7 @@ fn names(what: &str, count: usize) -> Vec<String> {
 }
 
 /// What became of the active one, which another takes over from.
-fn disturb(servers: &mut Several, round: usize, random: &mut Random) -> Duration {
+fn disturb(servers: &mut ServerGroup, round: usize, random: &mut Random) -> Duration {
     let active = servers.active(None);
     let begun = Instant::now();
     let stops = round % 2 == 1;
@@ -131,9 +131,9 @@ fn disturb(servers: &mut Several, round: usize, random: &mut Random) -> Duration
 #[cfg(any(feature = "etcd", feature = "all-stores"))]
 #[test]
 fn the_active_server_is_killed_and_stopped_under_load() {
-    let Some(place) = places::etcd() else { return };
+    let Some(place) = test_stores::etcd() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let mut servers = Several::start(folder.path(), &place.url, SERVERS, &["--server-ttl", SERVER_TTL]);
+    let mut servers = ServerGroup::start(folder.path(), &place.url, SERVERS, &["--server-ttl", SERVER_TTL]);
     servers.active(None);
     let (url, record, mut random) = (servers.url(), Record::default(), Random::seeded());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -177,11 +177,11 @@ fn the_active_server_is_killed_and_stopped_under_load() {
 }
 
 /// Two servers on any store: the lease goes on under the next one, and the token after it is higher.
-fn hands_over_on(place: Option<places::Place>) {
+fn hands_over_on(place: Option<test_stores::TestStore>) {
     let Some(place) = place else { return };
     let folder = tempfile::tempdir().unwrap();
     World::on(&place.url).ok(&["init"]);
-    let mut servers = Several::start(folder.path(), &place.url, 2, &["--server-ttl", "4s"]);
+    let mut servers = ServerGroup::start(folder.path(), &place.url, 2, &["--server-ttl", "4s"]);
     let world = World::on(&servers.url());
     let first = world.json(&["acquire", "e", "--as", "a", "--ttl", "60s"])["token"].as_u64().unwrap();
     let active = servers.active(None);
@@ -201,36 +201,36 @@ fn hands_over_on(place: Option<places::Place>) {
 
 #[test]
 fn servers_share_a_folder() {
-    hands_over_on(places::file());
+    hands_over_on(test_stores::file());
 }
 
 #[test]
 fn servers_share_a_repository() {
-    hands_over_on(places::git());
+    hands_over_on(test_stores::git());
 }
 
 #[cfg(any(feature = "postgres", feature = "all-stores"))]
 #[test]
 fn servers_share_a_table() {
-    hands_over_on(places::postgres());
+    hands_over_on(test_stores::postgres());
 }
 
 #[cfg(any(feature = "kubernetes", feature = "all-stores"))]
 #[test]
 fn servers_share_a_namespace() {
-    hands_over_on(places::kubernetes());
+    hands_over_on(test_stores::kubernetes());
 }
 
 #[cfg(any(feature = "firestore", feature = "all-stores"))]
 #[test]
 fn servers_share_a_collection() {
-    hands_over_on(places::firestore());
+    hands_over_on(test_stores::firestore());
 }
 
 #[cfg(any(feature = "spanner", feature = "all-stores"))]
 #[test]
 fn servers_share_a_database() {
-    hands_over_on(places::spanner());
+    hands_over_on(test_stores::spanner());
 }
 
 /// No token twice, no two at a time, and what the fences let through never goes back.

@@ -5,10 +5,10 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use crate::support::World;
-use crate::support::places::{self, Place, in_each_server};
-use crate::support::suffering::{FAULTS, suffer_each};
+use crate::support::faults::{FAULTS, suffer_each};
+use crate::support::test_stores::{self, TestStore, in_each_server};
 
-fn suffer(place: impl Fn() -> Option<Place> + Sync) {
+fn suffer(place: impl Fn() -> Option<TestStore> + Sync) {
     // Whether there is such a server is found out once, and said once.
     if place().is_some() {
         suffer_each(

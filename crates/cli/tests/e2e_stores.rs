@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::support;
-use crate::support::places::{self, Place, in_each_server};
+use crate::support::test_stores::{self, TestStore, in_each_server};
 use crate::support::watcher::Watcher;
 use crate::support::{World, clocks, processes};
 
@@ -68,7 +68,7 @@ fn candidate(world: &World, number: usize) -> Candidate {
     Candidate { child, log, said }
 }
 
-fn play(place: Option<Place>) {
+fn play(place: Option<TestStore>) {
     let Some(place) = place else { return };
     let world = World::on(&place.url);
     world.ok(&["init"]);
@@ -126,7 +126,7 @@ fn play(place: Option<Place>) {
         support::exit_code(&mut candidate.child);
     }
     let findings = watcher.finish();
-    let starts = clocks::starts(&places::log(&world));
+    let starts = clocks::starts(&test_stores::log(&world));
     clocks::assert_moved(&starts);
     let tokens: Vec<u64> = starts.iter().map(|start| start.token).collect();
     assert!(tokens.is_sorted_by(|a, b| a < b), "tokens rise strictly: {tokens:?}");
@@ -146,7 +146,7 @@ fn let_every_clock_lead(world: &World, watcher: &Watcher, candidates: &mut [Cand
     for kind in clocks::kinds(CANDIDATES) {
         let of_kind = |agent: &str| kind.iter().any(|number| agent == format!("agent-{number}"));
         // A CMD that runs has not yet said so: what it wrote is what counts.
-        let has_led = || clocks::starts(&places::log(world)).iter().any(|start| of_kind(&start.agent));
+        let has_led = || clocks::starts(&test_stores::log(world)).iter().any(|start| of_kind(&start.agent));
         if has_led() {
             continue;
         }
@@ -181,20 +181,20 @@ fn logs(world: &World) -> String {
 
 #[test]
 fn on_a_folder() {
-    play(places::file());
+    play(test_stores::file());
 }
 
 #[test]
 fn on_git() {
-    play(places::git());
+    play(test_stores::git());
 }
 
 #[test]
 fn on_etcd_of_three() {
-    play(places::etcd_of_three());
+    play(test_stores::etcd_of_three());
 }
 
-fn play_at(place: impl Fn() -> Option<Place>) {
+fn play_at(place: impl Fn() -> Option<TestStore>) {
     play(place());
 }
 

@@ -5,7 +5,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::support::evil::{ELECTION, Evil, tree_of};
+use crate::support::stubborn::{ELECTION, StubbornRun, tree_of};
 use crate::support::watcher::Watcher;
 use crate::support::{Done, World, exit_code, finish, until};
 
@@ -69,10 +69,10 @@ fn the_second_machine_takes_no_lease_of_the_first() {
     }
     let world = World::folder();
     let watcher = Watcher::start(&world, ELECTION);
-    let first = Evil::start(&world, "first", &LEASE);
+    let first = StubbornRun::start(&world, "first", &LEASE);
     let token = first.started_alone(&world);
     let mut second =
-        Evil::launch(&world, on_the_second(&world), "second", &LEASE, "while :; do sleep 1; done");
+        StubbornRun::launch(&world, on_the_second(&world), "second", &LEASE, "while :; do sleep 1; done");
     let started = world.file("start-second");
     until("the second is refused, or leads", || {
         started.exists() || second.child.try_wait().unwrap().is_some()

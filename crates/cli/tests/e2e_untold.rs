@@ -6,7 +6,7 @@ use std::fs::File;
 
 use serde_json::Value;
 
-use crate::support::{World, exit_code, finish, places, until};
+use crate::support::{World, exit_code, finish, test_stores, until};
 
 /// What the doctor found of being told, with this store.
 fn watching(world: &World, url: &str, pubsub: &str) -> Value {
@@ -18,7 +18,9 @@ fn watching(world: &World, url: &str, pubsub: &str) -> Value {
 
 #[test]
 fn a_missing_topic_is_told_of_once_and_changes_are_seen_all_the_same() {
-    let (Some(place), Some(pubsub)) = (places::firestore(), places::at("BATON_TEST_PUBSUB")) else { return };
+    let (Some(place), Some(pubsub)) = (test_stores::firestore(), test_stores::at("BATON_TEST_PUBSUB")) else {
+        return;
+    };
     let world = World::on(&place.url);
     world.ok(&["init"]);
     world.ok(&["acquire", "e", "--as", "a", "--ttl", "1h"]);
@@ -42,7 +44,8 @@ fn a_missing_topic_is_told_of_once_and_changes_are_seen_all_the_same() {
 
 #[test]
 fn a_pooler_that_swallows_what_the_server_tells_is_found() {
-    let (Some(place), Some(pooler)) = (places::postgres(), places::at("BATON_TEST_PGBOUNCER")) else {
+    let (Some(place), Some(pooler)) = (test_stores::postgres(), test_stores::at("BATON_TEST_PGBOUNCER"))
+    else {
         return;
     };
     let world = World::on(&place.url);

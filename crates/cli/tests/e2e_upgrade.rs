@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::several::Several;
-use crate::support::{Done, World, baton, finish, places, tree, until};
+use crate::support::server_group::ServerGroup;
+use crate::support::{Done, World, baton, finish, test_stores, tree, until};
 
 const REHEARSE: &str = "BATON_REHEARSE_FORMAT";
 
@@ -55,10 +55,10 @@ fn an_older_program_refuses_a_newer_record_and_changes_nothing() {
 
 #[test]
 fn an_older_client_is_told_what_a_newer_server_needs_and_a_newer_client_speaks_to_an_older_server() {
-    let place = places::file().unwrap();
+    let place = test_stores::file().unwrap();
     let folder = tempfile::tempdir().unwrap();
     World::on(&place.url).ok(&["init"]);
-    let mut servers = Several::start(folder.path(), &place.url, 1, &[]);
+    let mut servers = ServerGroup::start(folder.path(), &place.url, 1, &[]);
     let world = World::on(&servers.url());
     servers.active(None);
     call_newer(&world, &["acquire", "e", "--as", "a", "--ttl", "60s"]).expect(0);
@@ -82,10 +82,10 @@ fn an_older_client_is_told_what_a_newer_server_needs_and_a_newer_client_speaks_t
 #[test]
 fn three_servers_are_upgraded_one_after_another_and_no_lease_is_lost() {
     const TTL: &str = "120s";
-    let place = places::file().unwrap();
+    let place = test_stores::file().unwrap();
     let folder = tempfile::tempdir().unwrap();
     World::on(&place.url).ok(&["init"]);
-    let mut servers = Several::start(folder.path(), &place.url, 3, &["--server-ttl", "4s"]);
+    let mut servers = ServerGroup::start(folder.path(), &place.url, 3, &["--server-ttl", "4s"]);
     let world = World::on(&servers.url());
     let first = servers.active(None);
     let token = world.json(&["acquire", "e", "--as", "a", "--ttl", TTL])["token"].clone();

@@ -3,14 +3,14 @@
 
 use std::sync::mpsc::Receiver;
 
-use crate::support::receiver::{Posted, TAKEN, receiver, secret_file};
+use crate::support::receiver::{Delivery, TAKEN, receiver, secret_file};
 use crate::support::server::Server;
 use crate::support::{HANG, World};
 
 const SECRET: &str = "a secret that only the two of them know";
 
 /// The next change of leader that was posted. The server's own warnings, of which there may be some, are signed as well.
-fn next_change(posted: &Receiver<Posted>) -> Posted {
+fn next_change(posted: &Receiver<Delivery>) -> Delivery {
     loop {
         let told = posted.recv_timeout(HANG).unwrap();
         assert!(told.is_signed_with(SECRET), "{}", told.json());

@@ -554,7 +554,7 @@ pub enum Answer {
     },
     /// It no longer leads.
     Released {
-        /// Who may take it first.
+        /// The agent that may take it first.
         reserved_for: Option<AgentName>,
     },
     /// The checkpoint stands.

@@ -381,15 +381,15 @@ pub struct Document {
     pub state: State,
     /// Counts what restarts the document's clock: grants, renewals, the beginning of a vacancy.
     pub beat: u64,
-    /// Who holds the lease while the state is held or awaiting approval.
+    /// The holder of the lease while the state is held or awaiting approval.
     pub leader: Option<Leader>,
     /// Whose leadership was ended from outside while its lease may still be running.
     pub outgoing: Option<Leader>,
     /// The rules.
     pub policy: Arc<Policy>,
-    /// Who may take it first.
+    /// The agent that may take it first.
     pub reserved_for: Option<Reservation>,
-    /// Who goes last in this vacancy, since its leadership was ended for a fault.
+    /// The agent that goes last in this vacancy, because its leadership ended for a fault.
     pub passed_over: Option<AgentName>,
     /// That an operator stopped it.
     pub paused: Option<Pause>,

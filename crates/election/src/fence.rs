@@ -416,7 +416,7 @@ pub fn check(token: Epoch, document: &Document, age: Span) -> Result<(), Refusal
             (Some(departure), None) if departure.epoch == token => {
                 format!("that leadership ended ({})", departure.cause)
             }
-            (Some(_) | None, None) => "a later epoch has begun".to_string(),
+            (Some(_) | None, None) => "a later leadership has begun".to_string(),
         }));
     }
     match document.state {

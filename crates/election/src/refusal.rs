@@ -35,7 +35,7 @@ pub enum Refusal {
         shown: Epoch,
         /// What is current.
         current: Epoch,
-        /// Who leads, if anybody.
+        /// The current leader, if there is one.
         leader: Option<AgentName>,
         /// What happened to it.
         why: String,
@@ -105,7 +105,7 @@ pub enum Refusal {
 pub(crate) const GOES_ON: &str = "that leadership goes on with token";
 
 /// How the `why` begins of a worker that was told something in an older epoch than it has heard of: it leads nothing, and cannot mend that itself.
-pub const OLDER_INSTRUCTION: &str = "the instruction is of an older epoch than this worker has heard of";
+pub const OLDER_INSTRUCTION: &str = "the instruction has an older token than this worker has heard of";
 
 /// How the `why` begins of one who may not lead since something fails that it depends on.
 pub(crate) const DEPENDENCY: &str = "its dependency";
@@ -223,7 +223,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::Held { by: Some(by), epoch, ending: None, .. } => {
-                write!(f, "held by {by} (epoch {epoch})")
+                write!(f, "held by {by} (token {epoch})")
             }
             Refusal::Held { by: Some(by), ending: Some(cause), .. } => {
                 write!(f, "the leadership of {by} was ended ({cause}), but its lease may still be running")
@@ -232,10 +232,14 @@ impl fmt::Display for Refusal {
                 write!(f, "held under token {epoch}, and that lease may still be running")
             }
             Refusal::Stale { shown, current, why, .. } if shown > current => {
-                write!(f, "token {shown} is not valid (current epoch {current}): {why}")
+                write!(f, "token {shown} is not valid (current token {current}): {why}")
+            }
+            // Nobody holds the newest token.
+            Refusal::Stale { shown, current, leader: None, why } if shown == current => {
+                write!(f, "token {shown} is stale: {why}")
             }
             Refusal::Stale { shown, current, why, .. } => {
-                write!(f, "token {shown} is stale (current epoch {current}): {why}")
+                write!(f, "token {shown} is stale (current token {current}): {why}")
             }
             Refusal::NotEligible { why, .. } => write!(f, "not eligible: {why}"),
             Refusal::Paused { reason, since } if reason.is_empty() => {

@@ -127,10 +127,10 @@ pub(crate) fn check(fleet: &ElectionName, agent: &AgentName, proof: &Proof) -> R
         return Err(Flaw::Over(format!("there is no election `{name}` here")));
     };
     let Some(leader) = document.current_leader(seen.age) else {
-        return Err(Flaw::Over(format!("nobody leads `{name}` (epoch {})", document.epoch)));
+        return Err(Flaw::Over(format!("nobody leads `{name}` (token {})", document.epoch)));
     };
     if leader.incarnation != proof.credential.incarnation {
-        return Err(Flaw::Over(format!("{} leads `{name}` (epoch {})", leader.agent, document.epoch)));
+        return Err(Flaw::Over(format!("{} leads `{name}` (token {})", leader.agent, document.epoch)));
     }
     if !proof.credential.key.opens(&leader.key_hash) {
         return Err(Flaw::Refused(Refusal::WrongKey {

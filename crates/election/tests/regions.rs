@@ -49,7 +49,7 @@ fn only_who_leads_a_region_leads_the_fleet() {
     );
     let of_another = world.proof("fleet/eu", "b");
     let refused = refusal(world.ask("fleet", &world.bid("b", Some(of_another))));
-    assert_eq!(refused, "not-eligible: not eligible: a leads `fleet/eu` (epoch 1)");
+    assert_eq!(refused, "not-eligible: not eligible: a leads `fleet/eu` (token 1)");
     // The key of one, the name of another.
     let of_a = world.proof("fleet/eu", "a");
     let refused = refusal(world.ask("fleet", &world.bid("c", Some(of_a.clone()))));
@@ -120,7 +120,7 @@ fn a_renewal_shows_the_region_and_ends_with_it() {
     let Answer::Ended { cause, reason } = ended else { panic!("{ended:?}") };
     assert_eq!(
         (cause, reason.as_str()),
-        (Cause::Region, "it lost its region: nobody leads `fleet/eu` (epoch 2)")
+        (Cause::Region, "it lost its region: nobody leads `fleet/eu` (token 2)")
     );
     let fleet = world.document("fleet");
     assert_eq!((fleet.epoch, fleet.leader.is_none(), fleet.passed_over.clone()), (Epoch(2), true, None));

@@ -150,7 +150,7 @@ impl Gate {
                 shown: token,
                 current: view.token,
                 leader: view.agent.clone().filter(|_| !view.vacant),
-                why: "a later epoch has begun".to_string(),
+                why: "a later leadership has begun".to_string(),
             })
         } else if view.vacant || view.stopped {
             Hint::Doubt
@@ -167,7 +167,7 @@ impl Gate {
                 shown: token,
                 current: state.known,
                 leader: None,
-                why: "a later epoch has begun".to_string(),
+                why: "a later leadership has begun".to_string(),
             };
             return Some(Err(problem::refused(&refusal)));
         }

@@ -64,12 +64,24 @@ impl Untrusted {
             | AlertDescription::AccessDenied
             // The signature of its authority is wrong.
             | AlertDescription::DecryptError => (
-                format!("the server does not accept the certificate of this client ({alert:?})"),
+                format!("the server does not accept the certificate of this client: {}", in_words(alert)),
                 format!("see whether the server trusts its authority: baton serve --client-ca FILE; {log}"),
             ),
             _ => return None,
         };
         Some(Untrusted { why, hint })
+    }
+}
+
+/// What an alert says of a certificate.
+fn in_words(alert: AlertDescription) -> &'static str {
+    match alert {
+        AlertDescription::UnknownCA => "it does not know the authority",
+        AlertDescription::CertificateRevoked => "it is revoked",
+        AlertDescription::UnsupportedCertificate => "it is of a kind that the server does not support",
+        AlertDescription::AccessDenied => "access is denied",
+        AlertDescription::DecryptError => "a signature is wrong",
+        _ => "it is invalid",
     }
 }
 
@@ -99,7 +111,10 @@ mod tests {
         let expired = told(rustls::Error::InvalidCertificate(CertificateError::Expired)).unwrap();
         assert!(expired.why.starts_with("its certificate is not accepted: "), "{expired:?}");
         let client = told(rustls::Error::AlertReceived(AlertDescription::UnknownCA)).unwrap();
-        assert_eq!(client.why, "the server does not accept the certificate of this client (UnknownCA)");
+        assert_eq!(
+            client.why,
+            "the server does not accept the certificate of this client: it does not know the authority"
+        );
         assert!(client.hint.contains("--client-ca"), "{client:?}");
         let expired = told(rustls::Error::AlertReceived(AlertDescription::CertificateExpired)).unwrap();
         assert_eq!(expired.why, "the certificate of this client has expired");

@@ -123,7 +123,7 @@ async fn a_missing_namespace_is_not_an_empty_one() {
     let Required::At(kubeconfig) = required("BATON_TEST_KUBECONFIG_AGENT") else { return };
     let store = open(&format!("k8s://no-such-namespace?kubeconfig={kubeconfig}")).await.unwrap();
     let error = store.read(&key("e")).await.unwrap_err();
-    assert!(matches!(error, StoreError::Refused { .. }), "nor to who has a Role elsewhere: {error:?}");
+    assert!(matches!(error, StoreError::Refused { .. }), "nor to an agent with a Role elsewhere: {error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

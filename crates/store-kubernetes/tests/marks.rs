@@ -90,7 +90,7 @@ async fn a_fence_that_is_deleted_goes_on_from_its_mark() {
         assert!(error.to_string().contains("its mark has seen token 17 of `e`"), "{error}");
         assert!(error.hint().contains(MARK), "{}", error.hint());
         let error = put(&cluster.store().await, Expect::Absent, &lower).await.unwrap_err();
-        assert!(matches!(error, StoreError::Conflict), "by who did not look: {error:?}");
+        assert!(matches!(error, StoreError::Conflict), "a writer that did not look: {error:?}");
     }
     put(&store, expect.clone(), &fence("e", &[3, 17, 18])).await.unwrap();
     assert_eq!(found(&store).await.unwrap().0, fence("e", &[3, 17, 18]), "it is there again");

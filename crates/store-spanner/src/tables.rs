@@ -100,7 +100,7 @@ impl Tables {
     /// The same for people, with what each column is for.
     pub(crate) fn explained(&self) -> String {
         let about = [
-            "Who leads: one row for each election.",
+            "The leader of each election: one row for each.",
             "What else there is: candidates, histories, fences, and what the store knows of itself.",
             "What outlives a row of the first table, so that no token is ever given twice. Keep these rows.",
         ];

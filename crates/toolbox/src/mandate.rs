@@ -74,7 +74,7 @@ impl Mandate {
                 shown: self.token,
                 current: fence,
                 leader: sight.leader().map(|leader| leader.agent.clone()),
-                why: "a leader of a later epoch has written this".to_string(),
+                why: "a leader with a later token has written this".to_string(),
             });
         }
         self.check(sight)

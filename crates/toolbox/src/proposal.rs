@@ -141,7 +141,7 @@ pub fn rule(proposal: &Proposal, ruling: &Ruling, sight: &Sight<'_>) -> Result<O
         Some(ruled) if ruled.accepted == ruling.accept && ruled.epoch == ruling.mandate.token => Ok(None),
         Some(ruled) => Err(Refusal::out_of_turn(
             format!(
-                "{} was {} by {} (epoch {})",
+                "{} was {} by {} (token {})",
                 called(Kind::Proposal, &proposal.id),
                 if ruled.accepted { "accepted" } else { "rejected" },
                 ruled.by,

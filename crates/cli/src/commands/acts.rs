@@ -15,6 +15,7 @@ use super::show;
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::keys;
+use crate::options::break_glass::{BreakGlass, BreakGlassWithReason};
 use crate::output::{Failure, Outcome};
 use crate::screen::{Screen, StoreCommand};
 
@@ -40,7 +41,7 @@ pub(crate) struct Appoint {
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
     #[command(flatten)]
-    alone: Alone,
+    break_glass: BreakGlass,
 }
 
 #[derive(Args, Debug)]
@@ -60,7 +61,7 @@ pub(crate) struct Depose {
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
     #[command(flatten)]
-    alone: Alone,
+    break_glass: BreakGlass,
 }
 
 #[derive(Args, Debug)]
@@ -79,7 +80,7 @@ pub(crate) struct Pause {
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
     #[command(flatten)]
-    alone: Alone,
+    break_glass: BreakGlass,
 }
 
 #[derive(Args, Debug)]
@@ -95,45 +96,7 @@ pub(crate) struct Resume {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    alone: AloneBecause,
-}
-
-/// Where a policy asks for several operators.
-#[derive(Args, Debug)]
-pub(crate) struct Alone {
-    /// Act without the other operators that the policy requires; needs --reason, and the audit log keeps it for ever
-    #[arg(long)]
-    break_glass: bool,
-}
-
-impl Alone {
-    /// The reason to act alone, if that is wanted.
-    pub(crate) fn reason<'a>(&self, reason: &'a str) -> Option<&'a str> {
-        self.break_glass.then_some(reason)
-    }
-}
-
-/// The same, of an act that takes no reason otherwise.
-#[derive(Args, Debug)]
-pub(crate) struct AloneBecause {
-    /// The reason for --break-glass
-    #[arg(
-        long,
-        value_name = "TEXT",
-        requires = "break_glass",
-        default_value = "",
-        hide_default_value = true
-    )]
-    reason: String,
-    #[command(flatten)]
-    alone: Alone,
-}
-
-impl AloneBecause {
-    /// The reason to act alone, if that is wanted.
-    pub(crate) fn reason(&self) -> Option<&str> {
-        self.alone.reason(&self.reason)
-    }
+    break_glass: BreakGlassWithReason,
 }
 
 #[derive(Args, Debug)]
@@ -150,7 +113,7 @@ pub(crate) struct Approve {
     #[arg(long, value_name = "HASH", value_parser = whole_hash)]
     checkpoint: Option<ContentHash>,
     #[command(flatten)]
-    alone: AloneBecause,
+    break_glass: BreakGlassWithReason,
 }
 
 /// Nothing shorter than a whole hash names a checkpoint: its author can find two that begin alike.
@@ -170,7 +133,7 @@ pub(crate) struct Reject {
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
     #[command(flatten)]
-    alone: Alone,
+    break_glass: BreakGlass,
 }
 
 #[derive(Args, Debug)]
@@ -187,14 +150,14 @@ pub(crate) struct Forget {
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
     #[command(flatten)]
-    alone: Alone,
+    break_glass: BreakGlass,
 }
 
 impl Forget {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let act = Act::Forget { reason: self.reason.clone() };
         let text = format!("{} is forgotten", self.election);
-        operate(global, &self.election, act, &text, self.alone.reason(&self.reason)).await
+        operate(global, &self.election, act, &text, self.break_glass.reason(&self.reason)).await
     }
 }
 
@@ -207,7 +170,7 @@ impl Appoint {
             reason: self.reason.clone(),
         };
         let text = format!("{} is reserved for {}", self.election, self.agent);
-        operate(global, &self.election, act, &text, self.alone.reason(&self.reason)).await
+        operate(global, &self.election, act, &text, self.break_glass.reason(&self.reason)).await
     }
 }
 
@@ -215,30 +178,30 @@ impl Depose {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let act = Act::Depose { force: self.force, reason: self.reason.clone() };
         let text = format!("the leader of {} is deposed", self.election);
-        operate(global, &self.election, act, &text, self.alone.reason(&self.reason)).await
+        operate(global, &self.election, act, &text, self.break_glass.reason(&self.reason)).await
     }
 }
 
 impl Pause {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let alone = self.alone.reason(&self.reason);
+        let break_glass = self.break_glass.reason(&self.reason);
         let Some(election) = &self.election else {
-            return PauseAllOrder { pause: Some(&self.reason), alone }.perform(global).await;
+            return PauseAllOrder { pause: Some(&self.reason), break_glass }.perform(global).await;
         };
         let act = Act::Pause { reason: self.reason.clone() };
         let text = format!("{election} is paused");
-        operate(global, election, act, &text, alone).await
+        operate(global, election, act, &text, break_glass).await
     }
 }
 
 impl Resume {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let alone = self.alone.reason();
+        let break_glass = self.break_glass.reason();
         let Some(election) = &self.election else {
-            return PauseAllOrder { pause: None, alone }.perform(global).await;
+            return PauseAllOrder { pause: None, break_glass }.perform(global).await;
         };
         let text = format!("{election} is resumed");
-        operate(global, election, Act::Resume, &text, alone).await
+        operate(global, election, Act::Resume, &text, break_glass).await
     }
 }
 
@@ -246,7 +209,7 @@ impl Reject {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let act = Act::Reject { reason: self.reason.clone() };
         let text = format!("the leader of {} is rejected", self.election);
-        operate(global, &self.election, act, &text, self.alone.reason(&self.reason)).await
+        operate(global, &self.election, act, &text, self.break_glass.reason(&self.reason)).await
     }
 }
 
@@ -256,10 +219,10 @@ impl Approve {
         let view = context.coordinator.view(&self.election).await?;
         let checkpoint = self.seen(&context, view.document.as_ref())?;
         let text = format!("the leader of {} may continue", self.election);
-        let alone = self.alone.reason();
+        let break_glass = self.break_glass.reason();
         // Some stores are open once at a time.
         drop(context);
-        operate(global, &self.election, Act::Approve { checkpoint }, &text, alone).await
+        operate(global, &self.election, Act::Approve { checkpoint }, &text, break_glass).await
     }
 
     /// The checkpoint that the operator has seen: the one that it names, or the one that is shown here and that it says yes to.
@@ -298,9 +261,9 @@ pub(crate) async fn operate(
     election: &ElectionName,
     act: Act,
     text: &str,
-    alone: Option<&str>,
+    break_glass: Option<&str>,
 ) -> Outcome {
-    Operation { key: keys::load()?, election, act, text, alone }.perform(global).await
+    Operation { key: keys::load()?, election, act, text, break_glass }.perform(global).await
 }
 
 /// An act that is to be signed.
@@ -309,7 +272,7 @@ struct Operation<'a> {
     election: &'a ElectionName,
     act: Act,
     text: &'a str,
-    alone: Option<&'a str>,
+    break_glass: Option<&'a str>,
 }
 
 impl StoreCommand for Operation<'_> {
@@ -317,9 +280,9 @@ impl StoreCommand for Operation<'_> {
     const SPEAKER: Speaker = Speaker::Operator;
 
     async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
-        let Operation { key, election, act, text, alone } = self;
+        let Operation { key, election, act, text, break_glass } = self;
         let known = context.coordinator.view(election).await.is_ok_and(|view| view.document.is_some());
-        let done = context.coordinator.operate_urgently(election, key, act, *alone).await;
+        let done = context.coordinator.operate_urgently(election, key, act, *break_glass).await;
         if let (Act::Resume, Err(Error::Refused(Refusal::Invalid { .. }))) = (act, &done)
             && pause_all::is_paused(context).await
         {

@@ -14,7 +14,7 @@ use futures_util::StreamExt;
 use serde_json::json;
 
 use super::renew::renew;
-use crate::context::{Context, Held, Who, current_token};
+use crate::context::{AgentOption, Context, HeldLease, current_token};
 use crate::exit::Exit;
 use crate::output::Failure;
 use crate::screen::Screen;
@@ -38,7 +38,7 @@ async fn follow(election: &ElectionName, token: Epoch) {
 /// The checkpoint that is waited for.
 pub(super) struct ApprovalWait<'a> {
     pub(super) election: &'a ElectionName,
-    pub(super) who: &'a Who,
+    pub(super) who: &'a AgentOption,
     pub(super) seq: u64,
     pub(super) hash: ContentHash,
     /// For how long.
@@ -46,7 +46,7 @@ pub(super) struct ApprovalWait<'a> {
 }
 
 /// How it stands.
-enum Standing {
+enum ApprovalState {
     Waits,
     /// The token from here on.
     Approved(Epoch),
@@ -69,7 +69,7 @@ impl ApprovalWait<'_> {
         loop {
             let held = context.lease(election, self.who)?;
             let standing = self.look(context, &held).await?;
-            if !matches!(standing, Standing::Waits) {
+            if !matches!(standing, ApprovalState::Waits) {
                 return self.outcome(context, &held, standing).await;
             }
             let renew_at =
@@ -80,7 +80,7 @@ impl ApprovalWait<'_> {
                     // Perhaps an operator has decided in this very moment.
                     let standing = self.look(context, &held).await?;
                     return match standing {
-                        Standing::Waits => Err(failure),
+                        ApprovalState::Waits => Err(failure),
                         decided => self.outcome(context, &held, decided).await,
                     };
                 }
@@ -112,42 +112,49 @@ impl ApprovalWait<'_> {
     }
 
     /// How it stands; while the store does not answer, as it stood.
-    async fn look(&self, context: &Context, held: &Held) -> Result<Standing, Failure> {
+    async fn look(&self, context: &Context, held: &HeldLease) -> Result<ApprovalState, Failure> {
         match context.coordinator.view(self.election).await {
             Ok(view) => Ok(self.standing(view.document.as_ref(), held.credential.incarnation)),
-            Err(baton::Error::Store(error)) if error.is_passing() => Ok(Standing::Waits),
+            Err(baton::Error::Store(error)) if error.is_passing() => Ok(ApprovalState::Waits),
             Err(error) => Err(error.into()),
         }
     }
 
-    fn standing(&self, document: Option<&Document>, own: Incarnation) -> Standing {
-        let Some(document) = document else { return Standing::Over("its record is gone".to_string()) };
+    fn standing(&self, document: Option<&Document>, own: Incarnation) -> ApprovalState {
+        let Some(document) = document else { return ApprovalState::Over("its record is gone".to_string()) };
         let leader = document.leader.as_ref().filter(|leader| leader.incarnation == own);
         let stands =
             document.checkpoint.as_ref().is_some_and(|left| left.seq == self.seq && left.hash == self.hash);
         match (leader, document.state) {
-            (Some(_), State::Held | State::AwaitingApproval) if !stands => Standing::Replaced,
-            (Some(leader), State::Held) => Standing::Approved(leader.epoch),
+            (Some(_), State::Held | State::AwaitingApproval) if !stands => ApprovalState::Replaced,
+            (Some(leader), State::Held) => ApprovalState::Approved(leader.epoch),
             (Some(_), State::AwaitingApproval) => match &document.approval.question {
-                Some(Question::Checkpoint { .. }) => Standing::Waits,
-                Some(Question::MoreTime) | None => Standing::Replaced,
+                Some(Question::Checkpoint { .. }) => ApprovalState::Waits,
+                Some(Question::MoreTime) | None => ApprovalState::Replaced,
             },
             (Some(_) | None, State::Held | State::AwaitingApproval | State::Vacant | State::Paused) => {
                 match document.departure.as_ref().filter(|departure| departure.incarnation == own) {
                     Some(departure) if departure.cause == Cause::Approval => {
-                        Standing::Rejected(departure.reason.clone())
+                        ApprovalState::Rejected(departure.reason.clone())
                     }
-                    Some(departure) => Standing::Over(format!("{}: {}", departure.cause, departure.reason)),
-                    None => Standing::Over("another leads, or nobody".to_string()),
+                    Some(departure) => {
+                        ApprovalState::Over(format!("{}: {}", departure.cause, departure.reason))
+                    }
+                    None => ApprovalState::Over("another leads, or nobody".to_string()),
                 }
             }
         }
     }
 
-    async fn outcome(&self, context: &Context, held: &Held, standing: Standing) -> Result<Screen, Failure> {
+    async fn outcome(
+        &self,
+        context: &Context,
+        held: &HeldLease,
+        standing: ApprovalState,
+    ) -> Result<Screen, Failure> {
         let ApprovalWait { election, seq, hash, .. } = self;
         match standing {
-            Standing::Approved(mut token) => {
+            ApprovalState::Approved(mut token) => {
                 if held.kept.is_some() {
                     // The commands after this one show the token that the approval gave.
                     let renewal = Renewal::new(held.epoch, held.credential);
@@ -164,7 +171,7 @@ impl ApprovalWait<'_> {
                 );
                 Ok(Screen::new(data, text))
             }
-            Standing::Rejected(reason) => {
+            ApprovalState::Rejected(reason) => {
                 let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
                 let message = format!("checkpoint {seq} of {election} was rejected{why}");
                 Err(Failure::new(
@@ -174,13 +181,13 @@ impl ApprovalWait<'_> {
                     "stop this work: the leadership has ended",
                 ))
             }
-            Standing::Replaced => Err(Failure::new(
+            ApprovalState::Replaced => Err(Failure::new(
                 Exit::Error,
                 "replaced",
                 format!("another checkpoint took the place of checkpoint {seq} of {election}"),
                 "wait where that one was written",
             )),
-            Standing::Over(why) => Err(Failure::new(
+            ApprovalState::Over(why) => Err(Failure::new(
                 Exit::Lost,
                 "lost",
                 format!(
@@ -189,7 +196,7 @@ impl ApprovalWait<'_> {
                 ),
                 "stop this work; campaign again",
             )),
-            Standing::Waits => unreachable!("it is decided"),
+            ApprovalState::Waits => unreachable!("it is decided"),
         }
     }
 }

@@ -11,9 +11,9 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::note::Note;
-use super::orders::rule;
-use super::people::{known, person};
+use super::operator_names::{known, person};
 use super::show::policy_line;
+use super::store_orders::rule;
 use crate::context::{Context, Global};
 use crate::exit::Exit;
 use crate::output::{Failure, Outcome, clean};

@@ -8,8 +8,9 @@ use baton::toolbox::breaker::BreakerState;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::acts::{AloneBecause, operate};
+use super::acts::operate;
 use crate::context::{Context, Global};
+use crate::options::break_glass::BreakGlassWithReason;
 use crate::output::{Failure, Outcome};
 use crate::screen::{Screen, StoreCommand};
 
@@ -50,7 +51,7 @@ struct Reset {
     /// The election whose board it is
     election: ElectionName,
     #[command(flatten)]
-    alone: AloneBecause,
+    break_glass: BreakGlassWithReason,
 }
 
 impl Breaker {
@@ -88,7 +89,7 @@ impl Reset {
         let text = format!("the circuit breakers of {} begin anew", self.election);
         // Some stores are open once at a time.
         drop(context);
-        operate(global, &self.election, Act::SetPolicy { policy }, &text, self.alone.reason()).await
+        operate(global, &self.election, Act::SetPolicy { policy }, &text, self.break_glass.reason()).await
     }
 }
 

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::renew::renew;
-use crate::context::{Context, Global, Who, current_token};
+use crate::context::{AgentOption, Context, Global, current_token};
 use crate::exit::Speaker;
 use crate::output::{Failure, Outcome};
 use crate::screen::Screen;
@@ -28,7 +28,7 @@ pub(crate) struct Check {
     #[arg(long, value_name = "N")]
     token: Option<Epoch>,
     #[command(flatten)]
-    who: Who,
+    who: AgentOption,
     /// Refuse also while the leader is synchronising or draining
     #[arg(long)]
     serving: bool,

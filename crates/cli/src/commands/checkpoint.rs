@@ -12,7 +12,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::approval::ApprovalWait;
-use crate::context::{Context, Who};
+use crate::context::{AgentOption, Context};
 use crate::exit::{Exit, Speaker};
 use crate::manifest;
 use crate::output::Failure;
@@ -34,7 +34,7 @@ pub(crate) struct Checkpoint {
     /// The election
     election: ElectionName,
     #[command(flatten)]
-    who: Who,
+    who: AgentOption,
     /// One line for people
     #[arg(long, value_name = "TEXT", default_value = "")]
     summary: String,

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use super::acts::{failure, waiting};
 use super::audit::{act_line, short};
 use super::note::document;
-use super::people::person;
-use super::{orders, show};
+use super::operator_names::person;
+use super::{show, store_orders};
 use crate::context::Context;
 use crate::exit::{Exit, Speaker};
 use crate::keys;
@@ -68,12 +68,12 @@ impl StoreCommand for Cosign {
 
     async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         if self.list {
-            return orders::list(context).await;
+            return store_orders::list(context).await;
         }
         let key = keys::load()?;
         match &self.election {
             Some(election) => self.act(context, &key, election).await,
-            None => orders::cosign(context, &key, self.order.as_deref(), self.yes).await,
+            None => store_orders::cosign(context, &key, self.order.as_deref(), self.yes).await,
         }
     }
 }

@@ -88,7 +88,8 @@ async fn opened(link: &SignInLink) -> Result<bool, Failure> {
     if !shown {
         return Ok(false);
     }
-    let file = Away(state_root()?.join("pages").join(format!("sign-in-{}.html", std::process::id())));
+    let file =
+        TemporaryFile(state_root()?.join("pages").join(format!("sign-in-{}.html", std::process::id())));
     let target: String =
         link.reveal().chars().filter(|c| !matches!(c, '"' | '<' | '>' | '&' | '\'')).collect();
     let page = format!(
@@ -114,9 +115,9 @@ async fn opened(link: &SignInLink) -> Result<bool, Failure> {
 }
 
 /// A file that is removed.
-struct Away(PathBuf);
+struct TemporaryFile(PathBuf);
 
-impl Drop for Away {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }

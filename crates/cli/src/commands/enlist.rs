@@ -7,9 +7,9 @@ use baton::store::Access;
 use clap::Args;
 use serde_json::json;
 
-use super::acquire::Terms;
-use crate::context::{Context, Who};
+use crate::context::{AgentOption, Context};
 use crate::exit::Speaker;
+use crate::options::bid::BidOptions;
 use crate::output::Failure;
 use crate::screen::{Screen, StoreCommand};
 
@@ -27,12 +27,12 @@ pub(crate) struct Enlist {
     /// The election
     election: ElectionName,
     #[command(flatten)]
-    who: Who,
+    who: AgentOption,
     /// Withdraw the candidacy
     #[arg(long)]
     withdraw: bool,
     #[command(flatten)]
-    terms: Terms,
+    bid_options: BidOptions,
 }
 
 impl StoreCommand for Enlist {
@@ -40,11 +40,11 @@ impl StoreCommand for Enlist {
     const SPEAKER: Speaker = Speaker::Candidate;
 
     fn check(&self) -> Result<(), Failure> {
-        self.terms.bid(&self.election, self.who.agent()?).map(drop)
+        self.bid_options.bid(&self.election, self.who.agent()?).map(drop)
     }
 
     async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
-        let bid = self.terms.bid(&self.election, self.who.agent()?)?;
+        let bid = self.bid_options.bid(&self.election, self.who.agent()?)?;
         if self.withdraw {
             return self.withdraw(context, &bid.agent).await;
         }

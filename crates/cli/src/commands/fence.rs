@@ -14,12 +14,12 @@ use tokio::task::JoinHandle;
 
 use super::acts;
 use super::check::token_or_inherited;
-use crate::context::{Context, Who};
+use crate::context::{AgentOption, Context};
 use crate::exit::{Exit, Speaker};
 use crate::keys;
 use crate::output::{Failure, Outcome};
 use crate::screen::{Screen, StoreCommand};
-use crate::warden_process::{self, Duty, Given, GivesBack, RunFolder, boot_time};
+use crate::warden_process::{self, CommandSetup, Duty, Holding, RunFolder, boot_time};
 
 /// How long a hold lasts after its last sign of life: how long others wait if the holder is stopped.
 const HOLD: Span = Span::secs(5);
@@ -46,7 +46,7 @@ pub(crate) struct Fence {
     #[arg(long, value_name = "ELECTION", env = "BATON_ELECTION", hide_env = true)]
     election: Option<ElectionName>,
     #[command(flatten)]
-    who: Who,
+    who: AgentOption,
     /// A note for the log
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
@@ -68,7 +68,7 @@ pub(crate) struct Fence {
 }
 
 /// Somebody who has been let in, for the run of CMD.
-struct Inside<'a> {
+struct Admission<'a> {
     context: &'a Context,
     resource: &'a ResourceName,
     election: ElectionName,
@@ -209,27 +209,27 @@ impl Fence {
 
     /// Runs CMD while the resource is held.
     async fn hold(&self, context: &Context, resource: &ResourceName, token: Epoch) -> Outcome {
-        let household = ChildRegistry::open()?;
+        let children = ChildRegistry::open()?;
         let folder = RunFolder::make()?;
-        let mut ward = warden_process::prepare(household, &folder, Given::default()).await?;
+        let mut warden = warden_process::prepare(children, &folder, CommandSetup::default()).await?;
         let run = mint_credential()?;
         let hold = self.hold_request(context, resource, token, run).await;
         let (fence, asked_at) = match self.admit(context, resource, token, Some(hold)).await {
             Ok(admitted) => admitted,
             Err(error) => {
-                let _ = ward.dismiss().await;
+                let _ = warden.dismiss().await;
                 return Err(refused(&error, resource));
             }
         };
         let (election, agent, note) = (fence.election, self.who.agent().ok(), self.note());
         let mut inside =
-            Inside { context, resource, election, token, agent, note, hold, admitted_at: asked_at };
+            Admission { context, resource, election, token, agent, note, hold, admitted_at: asked_at };
         let duty = Duty {
             store: warden_process::absolute_store(&context.coordinator, &context.url),
             folder: folder.path().to_path_buf(),
-            gives_back: GivesBack::Hold { resource: resource.clone(), credential: run },
+            gives_back: Holding::Hold { resource: resource.clone(), credential: run },
         };
-        let started = ward.start(Start {
+        let started = warden.start(Start {
             command: self.command.clone(),
             env: vec![("BATON_TOKEN".to_string(), token.to_string())],
             deadline: boot_time(Margins::STANDARD.deadline(asked_at, HOLD)),
@@ -237,9 +237,9 @@ impl Fence {
             ticket: duty.ticket(),
         });
         started.map_err(|error| Failure::new(Exit::Usage, "warden", error.to_string(), "see what CMD is"))?;
-        let outcome = inside.watch_over(&mut ward).await;
+        let outcome = inside.watch_over(&mut warden).await;
         let _ = context.coordinator.fences().leave(resource, &run).await;
-        let _ = ward.dismiss().await;
+        let _ = warden.dismiss().await;
         outcome
     }
 
@@ -310,39 +310,39 @@ fn at_it(resource: &ResourceName, token: Epoch) -> String {
     format!("another command is at {resource}, with token {token}")
 }
 
-impl Inside<'_> {
+impl Admission<'_> {
     /// Until nothing of CMD is left, keeping the hold as long as the token is current. What the store is asked goes on beside the watch: a store that
     /// does not answer keeps no deadline and no word of the warden waiting.
-    async fn watch_over(&mut self, ward: &mut WardenHandle) -> Outcome {
+    async fn watch_over(&mut self, warden: &mut WardenHandle) -> Outcome {
         let mut refused: Option<Failure> = None;
-        let mut keeping: Option<Keeping> = None;
+        let mut keeping: Option<HoldRenewal> = None;
         let mut beats = tokio::time::interval(std::time::Duration::from_nanos(HOLD.scaled(1, 3).as_nanos()));
         loop {
             tokio::select! {
-                news = ward.next_report() => match news {
+                news = warden.next_report() => match news {
                     Ok(WardenEvent::Told(Report::Ended { how, .. })) => {
                         return refused.map_or(Ok(Exit::Command(how.exit_code())), Err);
                     }
                     Ok(WardenEvent::Told(_) | WardenEvent::Asked(_)) => {}
                     Ok(WardenEvent::Overdue | WardenEvent::Gone) | Err(_) => {
-                        while ward.seize().await.is_err() {}
+                        while warden.seize().await.is_err() {}
                         let lost = || Failure::new(Exit::Lost, "lost", "the warden was killed or stopped", "run it again");
                         return Err(refused.unwrap_or_else(lost));
                     }
                 },
                 _ = beats.tick(), if refused.is_none() && keeping.is_none() => keeping = Some(self.keep()),
-                (asked_at, kept) = Keeping::of(&mut keeping) => {
+                (asked_at, kept) = HoldRenewal::of(&mut keeping) => {
                     keeping = None;
                     match kept {
                         Ok(anew) => {
                             if anew {
                                 self.admitted_at = asked_at;
                             }
-                            let _ = ward.deadline(boot_time(Margins::STANDARD.deadline(asked_at, HOLD)));
+                            let _ = warden.deadline(boot_time(Margins::STANDARD.deadline(asked_at, HOLD)));
                         }
                         Err(error @ Error::Refused(_)) => {
                             refused = Some(Failure::from_error(&error, Speaker::Guard));
-                            let _ = ward.stop();
+                            let _ = warden.stop();
                         }
                         // The next beat tries again; the warden ends CMD if none comes through.
                         Err(_) => {}
@@ -353,7 +353,7 @@ impl Inside<'_> {
     }
 
     /// Keeps the hold once more. Without the lease it lasts a minute in all, so it is also asked for anew, early enough for several tries.
-    fn keep(&self) -> Keeping {
+    fn keep(&self) -> HoldRenewal {
         let (coordinator, resource) = (self.context.coordinator.clone(), self.resource.clone());
         let (election, token, hold) = (self.election.clone(), self.token, self.hold);
         let (agent, note) = (self.agent.clone(), self.note.clone());
@@ -369,26 +369,26 @@ impl Inside<'_> {
             let entry = Entry { resource, token, agent, note: &note, hold: Some(hold) };
             Ok(coordinator.fences().admit(&entry, Some(&election)).await.is_ok())
         });
-        Keeping { asked_at, task }
+        HoldRenewal { asked_at, task }
     }
 }
 
 /// A sign of life on its way to the store. Dropped, it is given up. It tells whether the hold was also granted anew.
-struct Keeping {
+struct HoldRenewal {
     asked_at: Moment,
     task: JoinHandle<Result<bool, Error>>,
 }
 
-impl Drop for Keeping {
+impl Drop for HoldRenewal {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Keeping {
+impl HoldRenewal {
     /// Waits for the answer, and says when it was asked for; for ever if there is none on its way.
-    async fn of(keeping: &mut Option<Keeping>) -> (Moment, Result<bool, Error>) {
-        let Some(Keeping { asked_at, task }) = keeping else { return std::future::pending().await };
+    async fn of(keeping: &mut Option<HoldRenewal>) -> (Moment, Result<bool, Error>) {
+        let Some(HoldRenewal { asked_at, task }) = keeping else { return std::future::pending().await };
         let kept = task.await.unwrap_or_else(|error| Err(Error::System(std::io::Error::other(error))));
         (*asked_at, kept)
     }

@@ -13,7 +13,7 @@ use clap::Args;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::address;
+use crate::address_file;
 use crate::context::{Context, Global, name};
 use crate::exit::{Exit, Speaker};
 use crate::options::certificate::{self, Certificate};
@@ -89,7 +89,7 @@ impl Guard {
         let address = guard.address();
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        address::announce(self.address_file.as_deref(), &address.to_string())?;
+        address_file::announce(self.address_file.as_deref(), &address.to_string())?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let text =
             format!("guarding {} at {scheme}://{address} for the leader of {}", self.upstream, self.election);

@@ -11,7 +11,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::renew::renew;
-use crate::context::{Context, Who};
+use crate::context::{AgentOption, Context};
 use crate::exit::{Exit, Speaker};
 use crate::manifest;
 use crate::output::{Failure, clean};
@@ -30,7 +30,7 @@ pub(crate) struct Handover {
     /// The election
     election: ElectionName,
     #[command(flatten)]
-    who: Who,
+    who: AgentOption,
     /// Only look, do not acknowledge it
     #[arg(long)]
     look: bool,
@@ -66,7 +66,7 @@ impl StoreCommand for Handover {
             return Ok(Screen::new(data, text));
         };
         let since = self.since(checkpoint, context).await;
-        let stays = self.unless_changed && since.as_ref().is_some_and(Since::is_changed);
+        let stays = self.unless_changed && since.as_ref().is_some_and(CoverageChanges::is_changed);
         let held = held.filter(|_| !stays);
         if let Some(held) = &held {
             let coordinator = &context.coordinator;
@@ -82,7 +82,7 @@ impl StoreCommand for Handover {
                 "hash": checkpoint.hash, "covers": checkpoint.covers.as_ref().map(manifest::about),
             },
             "acknowledged": held.is_some() || checkpoint.acknowledged_by.is_some(),
-            "since": since.as_ref().map(Since::data),
+            "since": since.as_ref().map(CoverageChanges::data),
         });
         let mut lines = described(checkpoint, &state);
         match (&since, &checkpoint.covers) {
@@ -104,7 +104,7 @@ impl StoreCommand for Handover {
 
 impl Handover {
     /// What was changed since; none if that was not asked for, or if it covers nothing.
-    async fn since<'a>(&self, checkpoint: &'a Checkpoint, context: &Context) -> Option<Since<'a>> {
+    async fn since<'a>(&self, checkpoint: &'a Checkpoint, context: &Context) -> Option<CoverageChanges<'a>> {
         let covers = checkpoint.covers.as_ref()?;
         let here = [PathBuf::from(".")];
         let below = match (self.compare.as_slice(), self.unless_changed) {
@@ -112,7 +112,7 @@ impl Handover {
             ([], true) => &here,
             (named, _) => named,
         };
-        Some(Since { covers, found: manifest::compare(covers, below, &context.state).await })
+        Some(CoverageChanges { covers, found: manifest::compare(covers, below, &context.state).await })
     }
 }
 
@@ -130,12 +130,12 @@ fn described(checkpoint: &Checkpoint, state: &Value) -> Vec<String> {
 }
 
 /// What was changed after a checkpoint, of what it covers.
-struct Since<'a> {
+struct CoverageChanges<'a> {
     covers: &'a Coverage,
     found: Result<Differences, Failure>,
 }
 
-impl Since<'_> {
+impl CoverageChanges<'_> {
     /// What cannot be compared is not known to be as it was.
     fn is_changed(&self) -> bool {
         self.found.as_ref().map_or(true, |found| !found.is_empty())

@@ -10,7 +10,7 @@ use baton::{Decides, Error, Spread};
 use clap::Args;
 use serde_json::json;
 
-use super::orders::waits;
+use super::store_orders::waits;
 use crate::context::Context;
 use crate::exit::{Exit, Speaker};
 use crate::keys;
@@ -65,15 +65,15 @@ impl StoreCommand for Init {
         let enrolled = self.enrol(context, &key).await;
         let spread = match enrolled {
             Ok(spread) => spread,
-            Err(Stop::Refused(Error::Refused(Refusal::WrongKey { .. }))) => {
+            Err(EnrolmentFailure::Refused(Error::Refused(Refusal::WrongKey { .. }))) => {
                 return Err(not_the_first(&location, &key, &path));
             }
-            Err(Stop::Refused(error)) => {
+            Err(EnrolmentFailure::Refused(error)) => {
                 let info = context.coordinator.info().await;
                 let begun = info.is_ok_and(|info| info.operator_keys.contains(&key.public()));
                 return Err(not_everywhere(&location, &error, begun));
             }
-            Err(Stop::Failed(failure)) => return Err(failure),
+            Err(EnrolmentFailure::Failed(failure)) => return Err(failure),
         };
         if let (Some(signed), Some(name)) = (spread.signed, &self.name) {
             return Ok(waits(&format!("operator {} named {}", key.public(), clean(name)), signed));
@@ -91,14 +91,14 @@ impl StoreCommand for Init {
 }
 
 /// Why nobody was enrolled.
-enum Stop {
+enum EnrolmentFailure {
     Refused(Error),
     Failed(Failure),
 }
 
 impl Init {
     /// Enrols the key. A server that has no operator is shown its code, once it asks for it.
-    async fn enrol(&self, context: &Context, key: &OperatorKey) -> Result<Spread, Stop> {
+    async fn enrol(&self, context: &Context, key: &OperatorKey) -> Result<Spread, EnrolmentFailure> {
         let coordinator = &context.coordinator;
         let refused = match coordinator
             .operators()
@@ -106,24 +106,26 @@ impl Init {
             .await
         {
             Err(error @ Error::Refused(Refusal::WrongKey { .. })) => error,
-            outcome => return outcome.map_err(Stop::Refused),
+            outcome => return outcome.map_err(EnrolmentFailure::Refused),
         };
         let asks_for_code = coordinator.decides() == Decides::Server
             && coordinator.info().await.is_ok_and(|info| info.operator_keys.is_empty());
         if !asks_for_code {
-            return Err(Stop::Refused(refused));
+            return Err(EnrolmentFailure::Refused(refused));
         }
         if self.code.is_some() {
-            return Err(Stop::Failed(no_code(&refused)));
+            return Err(EnrolmentFailure::Failed(no_code(&refused)));
         }
         let code = match &self.code_file {
-            Some(file) => Some(secrets::read(file).map_err(Stop::Failed)?),
-            None => asked_for(context.output).map_err(|error| Stop::Failed(error.into()))?,
+            Some(file) => Some(secrets::read(file).map_err(EnrolmentFailure::Failed)?),
+            None => asked_for(context.output).map_err(|error| EnrolmentFailure::Failed(error.into()))?,
         };
-        let Some(code) = code else { return Err(Stop::Failed(no_code(&refused))) };
+        let Some(code) = code else { return Err(EnrolmentFailure::Failed(no_code(&refused))) };
         match coordinator.operators().enrol_named(key, Some(code.trim()), self.name.as_deref()).await {
-            Err(error @ Error::Refused(Refusal::WrongKey { .. })) => Err(Stop::Failed(no_code(&error))),
-            outcome => outcome.map_err(Stop::Refused),
+            Err(error @ Error::Refused(Refusal::WrongKey { .. })) => {
+                Err(EnrolmentFailure::Failed(no_code(&error)))
+            }
+            outcome => outcome.map_err(EnrolmentFailure::Refused),
         }
     }
 }

@@ -1,9 +1,7 @@
-//! One file per command.
+//! One file or folder per command. `approval`, `operator_names`, `pause_all` and `store_orders` are parts of several.
 
 mod acquire;
 mod acts;
-#[cfg(any(feature = "guard", feature = "server"))]
-mod address;
 mod agents;
 mod alerts;
 mod approval;
@@ -15,12 +13,9 @@ mod completions;
 mod cosign;
 mod dashboard;
 mod demo;
-mod describe;
 mod doctor;
 mod enlist;
 mod fence;
-#[cfg(feature = "server")]
-pub(crate) mod founding;
 #[cfg(feature = "guard")]
 mod guard;
 mod handover;
@@ -28,18 +23,13 @@ mod history;
 mod init;
 mod judge;
 mod lab;
-mod line;
-#[cfg(feature = "server")]
-mod neighbour;
 mod note;
 #[cfg(feature = "server")]
 mod observe;
-
 mod operator;
-mod orders;
+mod operator_names;
 mod pause_all;
 mod peer;
-mod people;
 mod policy;
 mod proposal;
 mod quota;
@@ -56,6 +46,7 @@ mod show;
 mod snapshots;
 mod state;
 mod status;
+mod store_orders;
 mod task;
 mod token;
 mod top;

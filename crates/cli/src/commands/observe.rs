@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::address;
+use crate::address_file;
 use crate::context::Global;
 use crate::exit::{Exit, Speaker};
 use crate::options::server_access;
@@ -58,7 +58,7 @@ impl Observe {
         let address = server.listening().address().unwrap_or(self.listen);
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        address::announce(self.address_file.as_deref(), &address.to_string())?;
+        address_file::announce(self.address_file.as_deref(), &address.to_string())?;
         let data = json!({ "outcome": "observing", "address": address.to_string(), "store": location });
         output.say(&data, &format!("observing {location} at http://{address}"))?;
         server

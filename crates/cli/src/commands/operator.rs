@@ -7,12 +7,13 @@ use baton::{Error, Spread};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::acts::{AloneBecause, failure};
-use super::orders::{rule, waits};
+use super::acts::failure;
 use super::pause_all::partly;
+use super::store_orders::{rule, waits};
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::keys;
+use crate::options::break_glass::BreakGlassWithReason;
 use crate::output::{Failure, Outcome, Output, clean};
 use crate::screen::{Screen, StoreCommand};
 
@@ -43,7 +44,7 @@ enum Action {
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
         #[command(flatten)]
-        alone: AloneBecause,
+        break_glass: BreakGlassWithReason,
     },
     /// List the operators, and in how many elections each is one
     List,
@@ -52,7 +53,7 @@ enum Action {
         /// The public key, as `baton operator list` shows it
         key: PublicKey,
         #[command(flatten)]
-        alone: AloneBecause,
+        break_glass: BreakGlassWithReason,
     },
     /// Show how many operators must sign an order on the store; operator: set it
     Quorum(SetQuorum),
@@ -78,7 +79,7 @@ struct SetQuorum {
     #[arg(long, requires = "quorum")]
     allow_break_glass: bool,
     #[command(flatten)]
-    alone: AloneBecause,
+    break_glass: BreakGlassWithReason,
 }
 
 impl Operator {
@@ -113,15 +114,16 @@ impl StoreCommand for Operator {
             Action::Key => show_own(),
             Action::List => list(context).await,
             Action::Quorum(quorum) => quorum.screen(context).await,
-            Action::Add { key, name, alone } => {
+            Action::Add { key, name, break_glass } => {
                 let own = keys::load()?;
-                let (name, alone) = (name.as_deref(), alone.reason());
-                let done = context.coordinator.operators().add_urgently(&own, *key, name, alone).await;
+                let (name, break_glass) = (name.as_deref(), break_glass.reason());
+                let done = context.coordinator.operators().add_urgently(&own, *key, name, break_glass).await;
                 changed(&own, ("added", "is an operator"), *key, done)
             }
-            Action::Remove { key, alone } => {
+            Action::Remove { key, break_glass } => {
                 let own = keys::load()?;
-                let done = context.coordinator.operators().remove_urgently(&own, *key, alone.reason()).await;
+                let done =
+                    context.coordinator.operators().remove_urgently(&own, *key, break_glass.reason()).await;
                 changed(&own, ("removed", "is no longer an operator"), *key, done)
             }
         }
@@ -136,7 +138,7 @@ impl SetQuorum {
         };
         let rules = StoreQuorum { quorum, orders: self.orders.clone(), break_glass: self.allow_break_glass };
         let own = keys::load()?;
-        let done = context.coordinator.orders().set_quorum(&own, &rules, self.alone.reason()).await;
+        let done = context.coordinator.orders().set_quorum(&own, &rules, self.break_glass.reason()).await;
         match done.map_err(|error| failure(&error, &own))? {
             OrderOutcome::Done => Ok(Screen::new(json!({"outcome": "set", "quorum": rules}), rule(&rules))),
             OrderOutcome::Signed { have, need } => Ok(waits("quorum", (have, need))),

@@ -9,7 +9,7 @@ use baton::store::Access;
 use serde_json::json;
 
 use super::acts::failure;
-use super::orders::waits;
+use super::store_orders::waits;
 use crate::context::Context;
 use crate::exit::{Exit, Speaker};
 use crate::keys;
@@ -24,7 +24,7 @@ pub(super) struct PauseAllOrder<'a> {
     /// Why to pause; none to resume.
     pub(super) pause: Option<&'a str>,
     /// The reason to act alone, wherever a policy lets one.
-    pub(super) alone: Option<&'a str>,
+    pub(super) break_glass: Option<&'a str>,
 }
 
 impl StoreCommand for PauseAllOrder<'_> {
@@ -33,26 +33,26 @@ impl StoreCommand for PauseAllOrder<'_> {
 
     /// Before anything is done: an election that is refused would be one of many.
     fn check(&self) -> Result<(), Failure> {
-        if self.alone.is_some_and(|why| why.trim().is_empty()) {
+        if self.break_glass.is_some_and(|why| why.trim().is_empty()) {
             return Err(Failure::usage("to break the glass takes a reason", "say why: --reason TEXT"));
         }
         keys::load().map(drop)
     }
 
     async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
-        let (key, alone) = (keys::load()?, self.alone);
+        let (key, break_glass) = (keys::load()?, self.break_glass);
         let (done, outcome, words) = match self.pause {
             Some(reason) => {
-                let done = context.coordinator.orders().pause_all_urgently(&key, reason, alone).await;
+                let done = context.coordinator.orders().pause_all_urgently(&key, reason, break_glass).await;
                 (done, "paused", "everything is paused, also what would begin")
             }
             None => {
-                let done = context.coordinator.orders().resume_all_urgently(&key, alone).await;
+                let done = context.coordinator.orders().resume_all_urgently(&key, break_glass).await;
                 (done, "resumed", "everything is resumed")
             }
         };
         let spread = done.map_err(|error| failure(&error, &key))?;
-        reached(&spread, &key, outcome, (words, alone))
+        reached(&spread, &key, outcome, (words, break_glass))
     }
 }
 
@@ -96,7 +96,7 @@ fn reached(
     spread: &Spread,
     key: &OperatorKey,
     outcome: &str,
-    (words, alone): (&str, Option<&str>),
+    (words, break_glass): (&str, Option<&str>),
 ) -> Result<Screen, Failure> {
     if let Some(signed) = spread.signed {
         return Ok(waits(&format!("{} everything", outcome.trim_end_matches('d')), signed));
@@ -114,14 +114,15 @@ fn reached(
         return Ok(screen);
     }
     let whose = if waiting.len() == 1 { "its policy lets" } else { "their policies let" };
-    let alone = alone.map(|_| format!("{whose} nobody act alone (baton policy --allow-break-glass)"));
+    let break_glass =
+        break_glass.map(|_| format!("{whose} nobody act alone (baton policy --allow-break-glass)"));
     let withdrawn = spread
         .withdrawn
         .iter()
         .map(|(election, act)| format!("by that you withdrew your signature under the {act} of {election}"));
     let others =
         waiting.iter().map(|election| format!("another operator must sign it too: baton cosign {election}"));
-    Ok(screen.notes(alone).notes(withdrawn).notes(others).exit(Exit::Operator))
+    Ok(screen.notes(break_glass).notes(withdrawn).notes(others).exit(Exit::Operator))
 }
 
 #[cfg(test)]

@@ -11,9 +11,10 @@ use baton::store::Access;
 use clap::Args;
 use serde_json::json;
 
-use super::acts::{AloneBecause, operate};
+use super::acts::operate;
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
+use crate::options::break_glass::BreakGlassWithReason;
 use crate::output::{Failure, Outcome};
 
 #[derive(Args, Debug)]
@@ -112,7 +113,7 @@ pub(crate) struct Policy {
     #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
     allow_break_glass: Option<bool>,
     #[command(flatten)]
-    alone: AloneBecause,
+    break_glass: BreakGlassWithReason,
 }
 
 fn yes_or_no(text: &str) -> Result<bool, String> {
@@ -192,10 +193,10 @@ impl Policy {
         {
             text.push_str(&format!("; {agent} keeps the limits that it began to lead with"));
         }
-        let alone = self.alone.reason();
+        let break_glass = self.break_glass.reason();
         // Some stores are open once at a time.
         drop(context);
-        operate(global, &self.election, Act::SetPolicy { policy: wanted }, &text, alone).await
+        operate(global, &self.election, Act::SetPolicy { policy: wanted }, &text, break_glass).await
     }
 
     fn changed(&self, mut policy: policy::Policy) -> Result<policy::Policy, Failure> {

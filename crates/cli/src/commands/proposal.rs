@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::task::{mandate, minted};
-use crate::context::{Context, Global, Who};
+use crate::context::{AgentOption, Context, Global};
 use crate::exit::Speaker;
 use crate::input::text_of;
 use crate::output::{Failure, Outcome, clean};
@@ -47,7 +47,7 @@ struct Make {
     /// A title of one line
     title: String,
     #[command(flatten)]
-    who: Who,
+    who: AgentOption,
     /// Its id [default: random]
     #[arg(long)]
     id: Option<ItemName>,
@@ -86,7 +86,7 @@ struct Rule {
     /// The proposal's id
     proposal: ItemName,
     #[command(flatten)]
-    who: Who,
+    who: AgentOption,
     /// The reason
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     reason: String,

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::task::mandate;
-use crate::context::{Context, Global, Who};
+use crate::context::{AgentOption, Context, Global};
 use crate::exit::Speaker;
 use crate::output::{Failure, Outcome};
 use crate::screen::{Screen, StoreCommand};
@@ -48,7 +48,7 @@ struct Set {
     /// The name of the budget
     quota: ItemName,
     #[command(flatten)]
-    who: Who,
+    who: AgentOption,
     /// The amount in each window
     #[arg(long, value_name = "N")]
     amount: u64,
@@ -78,7 +78,7 @@ struct Draw {
     #[arg(default_value_t = 1)]
     amount: u64,
     #[command(flatten)]
-    who: Who,
+    who: AgentOption,
     /// How long to wait until there is enough
     #[arg(long, value_name = "DURATION", default_value = "0", hide_default_value = true)]
     wait: Span,

@@ -11,9 +11,9 @@ use baton::store::Access;
 use clap::Args;
 use serde_json::json;
 
-use crate::context::{Context, Held, Who};
+use crate::context::{AgentOption, Context, HeldLease};
 use crate::exit::{Exit, Speaker};
-use crate::options::notify::{self, Telling};
+use crate::options::notify::{self, NotifyOptions};
 use crate::output::Failure;
 use crate::screen::{Screen, StoreCommand};
 
@@ -29,7 +29,7 @@ pub(crate) struct Release {
     /// The election
     election: ElectionName,
     #[command(flatten)]
-    who: Who,
+    who: AgentOption,
     /// The successor, for whom the election is reserved
     #[arg(long, value_name = "AGENT", conflicts_with = "done")]
     to: Option<AgentName>,
@@ -40,7 +40,7 @@ pub(crate) struct Release {
     #[arg(long)]
     done: bool,
     #[command(flatten)]
-    telling: Telling,
+    notify: NotifyOptions,
 }
 
 impl StoreCommand for Release {
@@ -50,7 +50,7 @@ impl StoreCommand for Release {
     async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let held = context.lease(&self.election, &self.who)?;
         held.refuse_while_cmd_runs()?;
-        let wait = self.telling.wait(&context.coordinator)?;
+        let wait = self.notify.wait(&context.coordinator)?;
         let released = self.release(context, &held, wait).await;
         let released = released.ok_or_else(|| ended_unanswered(context, &held))?;
         let (document, notified) = released.map_err(|error| not_released(&error, &held))?;
@@ -83,7 +83,7 @@ impl Release {
     async fn release(
         &self,
         context: &Context,
-        held: &Held,
+        held: &HeldLease,
         wait: Option<Duration>,
     ) -> Option<Result<(Option<Document>, Option<NotifyReport>), Error>> {
         let (coordinator, election) = (&context.coordinator, &self.election);
@@ -112,7 +112,7 @@ impl Release {
 }
 
 /// An agent that cannot release need do nothing more: its lease expires.
-fn not_released(error: &Error, held: &Held) -> Failure {
+fn not_released(error: &Error, held: &HeldLease) -> Failure {
     let mut failure = Failure::from_error(error, Speaker::Holder);
     let lease = held.kept.as_ref().map(|kept| Span::millis(kept.ttl_ms)).filter(|ttl| *ttl > Span::ZERO);
     if let (Error::Store(error), Some(ttl)) = (error, lease)
@@ -125,7 +125,7 @@ fn not_released(error: &Error, held: &Held) -> Failure {
     failure
 }
 
-fn ended_unanswered(context: &Context, held: &Held) -> Failure {
+fn ended_unanswered(context: &Context, held: &HeldLease) -> Failure {
     let location = context.coordinator.backend().location();
     Failure::new(
         Exit::Store,

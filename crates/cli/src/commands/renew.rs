@@ -8,7 +8,7 @@ use baton::store::Access;
 use clap::Args;
 use serde_json::json;
 
-use crate::context::{Context, Held, Who, usable_under};
+use crate::context::{AgentOption, Context, HeldLease, usable_under};
 use crate::exit::{Exit, Speaker};
 use crate::output::Failure;
 use crate::region;
@@ -26,7 +26,7 @@ pub(crate) struct Renew {
     /// The election
     election: ElectionName,
     #[command(flatten)]
-    who: Who,
+    who: AgentOption,
     /// The total of model tokens used since the grant
     #[arg(long, value_name = "N")]
     spent: Option<u64>,
@@ -81,7 +81,7 @@ impl StoreCommand for Renew {
 }
 
 /// A renewal that was accepted.
-pub(crate) struct Renewed {
+pub(crate) struct RenewalReport {
     pub(crate) epoch: Epoch,
     pub(crate) awaiting_approval: bool,
     approval_wanted: bool,
@@ -92,9 +92,9 @@ pub(crate) struct Renewed {
 pub(crate) async fn renew(
     context: &Context,
     election: &ElectionName,
-    held: &Held,
+    held: &HeldLease,
     renewal: &Renewal,
-) -> Result<Renewed, Failure> {
+) -> Result<RenewalReport, Failure> {
     let region = region::of_held(context, election, held).await?;
     let asked = async {
         let shown = match &region {
@@ -118,7 +118,7 @@ pub(crate) async fn renew(
                     Some(usable_under(region.as_ref(), asked_at, ttl))
                 }
             };
-            Ok(Renewed { epoch, awaiting_approval, approval_wanted, left })
+            Ok(RenewalReport { epoch, awaiting_approval, approval_wanted, left })
         }
         Answer::Ended { cause, reason } => Err(Failure::new(
             Exit::Lost,
@@ -130,7 +130,7 @@ pub(crate) async fn renew(
     }
 }
 
-fn lost_unanswered(context: &Context, held: &Held) -> Failure {
+fn lost_unanswered(context: &Context, held: &HeldLease) -> Failure {
     let location = context.coordinator.backend().location();
     Failure::new(
         Exit::Lost,

@@ -6,7 +6,7 @@ use baton::store::Access;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use crate::context::{Context, Who};
+use crate::context::{AgentOption, Context};
 use crate::output::Failure;
 use crate::screen::{Screen, StoreCommand};
 
@@ -42,7 +42,7 @@ pub(crate) struct Report {
     #[arg(value_enum)]
     finding: ReportedFinding,
     #[command(flatten)]
-    who: Who,
+    who: AgentOption,
     /// Details, for the history
     #[arg(long, value_name = "TEXT", default_value = "")]
     detail: String,

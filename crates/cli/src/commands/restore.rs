@@ -9,8 +9,8 @@ use baton::store::boot;
 use clap::Args;
 use serde_json::json;
 
-use super::orders::rule;
 use super::serve::STORE;
+use super::store_orders::rule;
 use crate::context::Global;
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome, Output, clean};

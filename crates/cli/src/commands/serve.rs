@@ -15,21 +15,21 @@ use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
-use super::address;
-use super::founding::{self, Founded, Founding};
-use super::neighbour;
 use super::snapshots;
+use crate::address_file;
 use crate::context::Global;
 use crate::exit::{Exit, Speaker};
 use crate::options::certificate;
-use crate::options::cluster::Several;
+use crate::options::cluster::ClusterOptions;
+use crate::options::founders::{self, FounderAccess, FounderOptions};
 use crate::options::jwt;
-use crate::options::listen::{ListenAt, NotListening};
-use crate::options::server_access::{self, Doors};
-use crate::options::storage_limits::Keeping;
-use crate::options::thresholds::Watching;
-use crate::options::webhooks::Hooks;
+use crate::options::listen::{ListenFailure, ListenOptions};
+use crate::options::server_access::{self, ServerAccess};
+use crate::options::storage_limits::StorageLimits;
+use crate::options::thresholds::AlertThresholds;
+use crate::options::webhooks::WebhookOptions;
 use crate::output::{Failure, Outcome, Output};
+use crate::unserved_store;
 
 /// Where a server keeps its elections if nobody says.
 pub(crate) const STORE: &str = "embedded:baton.redb";
@@ -53,9 +53,9 @@ the others send clients to it. Clients name them all: --store http://HOST:PORT,H
 observe.")]
 pub(crate) struct Serve {
     #[command(flatten)]
-    place: Place,
+    store: StoreOption,
     #[command(flatten)]
-    listen: ListenAt,
+    listen: ListenOptions,
     /// Once listening, write the address into this file; without an address, the URL of the socket
     #[arg(long, value_name = "FILE")]
     address_file: Option<PathBuf>,
@@ -66,68 +66,68 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "DURATION")]
     max_lease: Option<Span>,
     #[command(flatten)]
-    several: Several,
+    cluster: ClusterOptions,
     #[command(flatten)]
-    hooks: Hooks,
+    webhook_options: WebhookOptions,
     #[command(flatten)]
-    keeping: Keeping,
+    limits: StorageLimits,
     #[command(flatten)]
-    watching: Watching,
+    thresholds: AlertThresholds,
     #[command(flatten)]
-    founding: Founding,
+    founders: FounderOptions,
     // The last: what comes after it would stand under its heading.
     #[command(flatten)]
-    doors: Doors,
+    access: ServerAccess,
 }
 
 impl Serve {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let output = Output { json: global.json };
-        let (warnings, collector) = (self.watching.warnings(), self.watching.collector()?);
-        let mut options = Options { warnings, collector, ..self.doors.options()? };
+        let (warnings, collector) = (self.thresholds.warnings(), self.thresholds.collector()?);
+        let mut options = Options { warnings, collector, ..self.access.options()? };
         options.limits.lease = self.longest_lease()?;
-        options.limits.quotas = self.keeping.quotas();
-        let given = self.place.store.as_ref().or(global.store.as_ref());
+        options.limits.quotas = self.limits.quotas();
+        let given = self.store.store.as_ref().or(global.store.as_ref());
         let url = given.map_or(STORE, String::as_str);
         let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Guard);
         let file = baton::embedded_file(url).map_err(fail)?;
-        self.several.check(file.is_some(), url)?;
-        self.founding.check(file.is_some())?;
-        if let Some(released) = self.several.release(url, output).await {
+        self.cluster.check(file.is_some(), url)?;
+        self.founders.check(file.is_some())?;
+        if let Some(released) = self.cluster.release(url, output).await {
             return released;
         }
         let snapshot_every = self.interval(file.is_some())?;
-        let webhooks = self.hooks.receivers()?;
+        let webhooks = self.webhook_options.receivers()?;
         // Before anything is made: an address that cannot be had leaves nothing behind.
         let listening = self.listen.take(&options).await.map_err(|error| match error {
-            NotListening::Start(error) => self.failed(error, url),
-            NotListening::Failed(failure) => failure,
+            ListenFailure::Start(error) => self.failed(error, url),
+            ListenFailure::Failed(failure) => failure,
         })?;
         let mut serving = match file {
             Some(file) => self.alone(&file, listening, &options, snapshot_every, output).await,
-            None => self.several.join(listening, url, &options, &self.founding, output).await,
+            None => self.cluster.join(listening, url, &options, &self.founders, output).await,
         }
         .map_err(|stop| match stop {
-            Stop::Start(error) => self.failed(error, url),
-            Stop::Failed(failure) => failure,
+            ServeFailure::Start(error) => self.failed(error, url),
+            ServeFailure::Failed(failure) => failure,
         })?;
         let deliveries = webhooks.and_then(|receivers| serving.server.tell(receivers, teller(output)));
-        let Serving { server, location, contact, embedded, founded } = serving;
+        let ServerParts { server, location, contact, embedded, founded } = serving;
         let (address, socket) = (server.listening().address(), server.listening().socket());
         let places = server.listening().places(options.tls.is_some());
         let address = address.map(|address| address.to_string());
         let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let announced = address.as_deref().or(places.first().map(String::as_str)).unwrap_or_default();
-        address::announce(self.address_file.as_deref(), announced)?;
+        address_file::announce(self.address_file.as_deref(), announced)?;
         let text = format!("serving {location} at {}", places.join(" and "));
         let data = json!({
             "outcome": "serving", "address": address, "socket": socket, "store": location, "contact": contact,
         });
         output.say(&data, &text)?;
         // At the socket nobody needs a token for it.
-        founding::tell(&founded, places.last().map_or("", String::as_str), output);
+        founders::tell(&founded, places.last().map_or("", String::as_str), output);
         if given.is_none() {
-            neighbour::mention(output).await;
+            unserved_store::mention(output).await;
         }
         let asked = until_asked(options, [terminate, interrupt], output);
         server.serve(asked).await;
@@ -171,8 +171,8 @@ impl Serve {
         options: &Options,
         snapshot_every: Option<Span>,
         output: Output,
-    ) -> Result<Serving, Stop> {
-        let fail = |error: baton::Error| Stop::Failed(Failure::from_error(&error, Speaker::Guard));
+    ) -> Result<ServerParts, ServeFailure> {
+        let fail = |error: baton::Error| ServeFailure::Failed(Failure::from_error(&error, Speaker::Guard));
         let needed = self.listen.address().is_some_and(|address| options.needs_tokens(address));
         if needed && !file.exists() {
             return Err(StartError::NoTokens(format!("embedded:{}", file.display())).into());
@@ -189,13 +189,13 @@ impl Serve {
         let store = EmbeddedStore::open(file, Access::Write).map_err(|error| fail(error.into()))?;
         let (location, closed) = (store.location(), Box::pin(store.closed()));
         let shared: Arc<dyn Store> = Arc::new(store.clone());
-        let code = founding::beside(file);
-        let founded = self.founding.prepare(&shared, &code, output).await.map_err(Stop::Failed)?;
+        let code = founders::beside(file);
+        let founded = self.founders.prepare(&shared, &code, output).await.map_err(ServeFailure::Failed)?;
         let options = Options { founders: Arc::clone(&founded.founders), ..options.clone() };
         let server = Server::start(listening, shared, options).await?;
         let snapshots = snapshot_every.map(|every| tokio::spawn(snapshots::take(store, every, output)));
-        let embedded = Some(Embedded { snapshots, closed });
-        Ok(Serving { server, location, contact: None, embedded, founded })
+        let embedded = Some(DatabaseFile { snapshots, closed });
+        Ok(ServerParts { server, location, contact: None, embedded, founded })
     }
 
     fn failed(&self, error: StartError, store: &str) -> Failure {
@@ -252,41 +252,41 @@ fn teller(output: Output) -> Tell {
 
 /// Where a server keeps its elections. It has the name of what every command has, and another default.
 #[derive(Args, Clone, Debug)]
-struct Place {
+struct StoreOption {
     /// The store: embedded:FILE, or with --take-over one that others can write, such as etcd://… [default: embedded:baton.redb]
     #[arg(long, global = true, value_name = "URL")]
     store: Option<String>,
 }
 
 /// A server, and what goes with it.
-pub(crate) struct Serving {
+pub(crate) struct ServerParts {
     pub(crate) server: Server,
     pub(crate) location: String,
     /// What others are told of it, if several serve the store.
     pub(crate) contact: Option<String>,
-    pub(crate) embedded: Option<Embedded>,
-    pub(crate) founded: Founded,
+    pub(crate) embedded: Option<DatabaseFile>,
+    pub(crate) founded: FounderAccess,
 }
 
 /// Why it does not serve.
-pub(crate) enum Stop {
+pub(crate) enum ServeFailure {
     Start(StartError),
     Failed(Failure),
 }
 
-impl From<StartError> for Stop {
-    fn from(error: StartError) -> Stop {
-        Stop::Start(error)
+impl From<StartError> for ServeFailure {
+    fn from(error: StartError) -> ServeFailure {
+        ServeFailure::Start(error)
     }
 }
 
 /// What must end before the file is closed.
-pub(crate) struct Embedded {
+pub(crate) struct DatabaseFile {
     snapshots: Option<JoinHandle<()>>,
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-impl Embedded {
+impl DatabaseFile {
     /// The file is closed when all that had to do with it has ended.
     async fn close(self, output: Output) {
         if let Some(snapshots) = self.snapshots {

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::task::mandate;
-use crate::context::{Context, Global, Who};
+use crate::context::{AgentOption, Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::input::text_of;
 use crate::output::{Failure, Outcome};
@@ -52,7 +52,7 @@ struct Put {
     /// The value, at most 64 KiB; @FILE or - to read it
     value: String,
     #[command(flatten)]
-    who: Who,
+    who: AgentOption,
     /// Only on top of this version; 0 if there must be none
     #[arg(long, value_name = "VERSION")]
     expect: Option<u64>,

@@ -12,11 +12,11 @@ use baton::{Error, View};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::line::{self, Standing};
+use super::operator_names::person;
 use super::pause_all::named;
-use super::people::person;
 use super::run::once_per::shown;
 use super::show;
+use crate::candidate_queue::{self, RankedCandidate};
 use crate::context::Context;
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, clean, table};
@@ -48,7 +48,7 @@ async fn one(context: &Context, election: &ElectionName) -> Result<Screen, Failu
     let Some(seen) = ElectionStatus::of(context, election).await? else {
         return Err(Refusal::UnknownElection { election: election.to_string() }.into());
     };
-    let (text, native) = (show::text(&seen.view), line::native_lines(&seen.native));
+    let (text, native) = (show::text(&seen.view), candidate_queue::native_lines(&seen.native));
     let everything = everything_paused(context).await;
     let stopped = everything.iter().map(|(pause, info)| {
         format!("  paused      {}; it ends with: baton resume --all", since(pause, info, ""))
@@ -57,10 +57,17 @@ async fn one(context: &Context, election: &ElectionName) -> Result<Screen, Failu
     let degraded_line = degraded.as_ref().map(Degraded::line).into_iter().collect();
     let slot = if seen.view.native { None } else { last_slot(context, election).await };
     let slot_line = slot.as_ref().map(shown).into_iter().collect();
-    let waiting = line::waiting_lines(&seen.waiting);
-    let lines =
-        [vec![text], stopped.collect(), degraded_line, slot_line, line::lines(&seen.line), waiting, native]
-            .concat();
+    let waiting = candidate_queue::waiting_lines(&seen.waiting);
+    let lines = [
+        vec![text],
+        stopped.collect(),
+        degraded_line,
+        slot_line,
+        candidate_queue::lines(&seen.line),
+        waiting,
+        native,
+    ]
+    .concat();
     let mut data = seen.data();
     data["everything_paused"] = json!(everything.map(|(pause, info)| {
         let name = info.operator_names.get(&pause.by);
@@ -180,7 +187,7 @@ impl Degraded {
 /// An election that was looked at.
 struct ElectionStatus {
     view: View,
-    line: Vec<Standing>,
+    line: Vec<RankedCandidate>,
     /// Those who wait in line, where nobody is compared.
     waiting: Vec<WaitingCandidate>,
     /// Those in the store's own line, where it has one.
@@ -192,8 +199,8 @@ impl ElectionStatus {
     async fn of(context: &Context, election: &ElectionName) -> Result<Option<ElectionStatus>, Error> {
         let view = context.coordinator.view(election).await?;
         let Some(document) = &view.document else { return Ok(None) };
-        let line = line::of(&context.coordinator, document).await?;
-        let native = context.coordinator.candidates().line(election, line::MAX_NATIVE).await?;
+        let line = candidate_queue::of(&context.coordinator, document).await?;
+        let native = context.coordinator.candidates().line(election, candidate_queue::MAX_NATIVE).await?;
         // Whatever ails the notes of those who wait, the election is shown.
         let waiting = context.coordinator.candidates().waiting(election).await.unwrap_or_default();
         Ok(Some(ElectionStatus { view, line, waiting, native }))
@@ -205,7 +212,11 @@ impl ElectionStatus {
         if !native {
             data["waiting"] = json!(self.waiting);
         }
-        data["candidates"] = if native { line::native_data(&self.native) } else { line::data(&self.line) };
+        data["candidates"] = if native {
+            candidate_queue::native_data(&self.native)
+        } else {
+            candidate_queue::data(&self.line)
+        };
         data
     }
 }

@@ -12,11 +12,12 @@ use baton::{NewToken, Swept};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::acts::{AloneBecause, failure};
-use super::orders::{WAITING, waits};
+use super::acts::failure;
+use super::store_orders::{WAITING, waits};
 use crate::context::{Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::keys;
+use crate::options::break_glass::BreakGlassWithReason;
 use crate::output::{Failure, Outcome, clean};
 use crate::screen::{Screen, StoreCommand};
 
@@ -63,7 +64,7 @@ struct Revoke {
     #[arg(long, requires = "depose")]
     force: bool,
     #[command(flatten)]
-    alone: AloneBecause,
+    break_glass: BreakGlassWithReason,
 }
 
 #[derive(Args, Debug)]
@@ -101,7 +102,7 @@ struct Create {
     #[arg(long, value_name = "DURATION", default_value = "90d")]
     expires: Expiry,
     #[command(flatten)]
-    alone: AloneBecause,
+    break_glass: BreakGlassWithReason,
 }
 
 /// After what time a token expires, if it does.
@@ -155,7 +156,7 @@ impl StoreCommand for Create {
             note: self.note.clone(),
             expires: self.expires.0,
         };
-        let (coordinator, reason) = (&context.coordinator, self.alone.reason());
+        let (coordinator, reason) = (&context.coordinator, self.break_glass.reason());
         let created = match self.proof() {
             Some(proof) => coordinator
                 .tokens()
@@ -232,7 +233,8 @@ impl StoreCommand for Revoke {
         }
         let mut exit = Exit::Done;
         for id in ids {
-            let revoked = context.coordinator.tokens().revoke_urgently(&own, id, self.alone.reason()).await;
+            let revoked =
+                context.coordinator.tokens().revoke_urgently(&own, id, self.break_glass.reason()).await;
             match revoked.map_err(|error| failure(&error, &own))? {
                 OrderOutcome::Done if self.depose => {
                     if self.sweep(context, &own, id).await? == Exit::Operator {

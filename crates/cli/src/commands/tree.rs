@@ -30,7 +30,7 @@ pub(crate) struct Tree {
 const HEAD: [&str; 6] = ["ELECTION", "STATE", "LEADER", "TOKEN", "LEASE", "FROM"];
 
 /// By their segments, so that nothing comes between an election and what is below it.
-type Place = Vec<String>;
+type Segments = Vec<String>;
 
 /// What is known of one place in the tree.
 enum Node {
@@ -67,7 +67,7 @@ impl StoreCommand for Tree {
 }
 
 impl Tree {
-    async fn grown(&self, context: &Context) -> Result<BTreeMap<Place, Node>, Error> {
+    async fn grown(&self, context: &Context) -> Result<BTreeMap<Segments, Node>, Error> {
         let mut tree = BTreeMap::new();
         let top = self.election.as_ref().map(place).unwrap_or_default();
         for election in context.coordinator.elections().await? {
@@ -89,7 +89,7 @@ impl Tree {
     }
 }
 
-fn place(election: &ElectionName) -> Place {
+fn place(election: &ElectionName) -> Segments {
     election.as_str().split('/').map(ToString::to_string).collect()
 }
 
@@ -98,7 +98,7 @@ fn leader(node: &Node) -> Option<&Leader> {
 }
 
 /// Whether a leader still leads the region from which it leads; none if that cannot be seen here.
-fn still_led(tree: &BTreeMap<Place, Node>, node: &Node) -> Option<bool> {
+fn still_led(tree: &BTreeMap<Segments, Node>, node: &Node) -> Option<bool> {
     let (leader, Node::Seen(view)) = (leader(node)?, node) else { return None };
     let region = leader.region.as_ref()?;
     if view.document.as_ref()?.store != region.store {
@@ -113,7 +113,7 @@ fn still_led(tree: &BTreeMap<Place, Node>, node: &Node) -> Option<bool> {
     }
 }
 
-fn row(tree: &BTreeMap<Place, Node>, at: &Place, node: &Node, top: usize) -> Vec<String> {
+fn row(tree: &BTreeMap<Segments, Node>, at: &Segments, node: &Node, top: usize) -> Vec<String> {
     let indent = "  ".repeat(at.len().saturating_sub(top));
     let name = if at.len() > top { at.last().cloned().unwrap_or_default() } else { at.join("/") };
     let known = match node {
@@ -125,7 +125,7 @@ fn row(tree: &BTreeMap<Place, Node>, at: &Place, node: &Node, top: usize) -> Vec
     vec![format!("{indent}{name}"), cell(1), cell(2), cell(3), cell(4), from(tree, node)]
 }
 
-fn from(tree: &BTreeMap<Place, Node>, node: &Node) -> String {
+fn from(tree: &BTreeMap<Segments, Node>, node: &Node) -> String {
     let Node::Seen(view) = node else { return String::new() };
     let Some(document) = &view.document else { return String::new() };
     match document.leader.as_ref().and_then(|leader| leader.region.as_ref()) {
@@ -142,7 +142,7 @@ fn from(tree: &BTreeMap<Place, Node>, node: &Node) -> String {
     }
 }
 
-fn data(tree: &BTreeMap<Place, Node>, at: &Place, node: &Node) -> Value {
+fn data(tree: &BTreeMap<Segments, Node>, at: &Segments, node: &Node) -> Value {
     let shown = match node {
         Node::Seen(view) => show::data(view),
         Node::Absent | Node::OutOfReach(_) => Value::Null,

@@ -17,9 +17,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::describe::Source;
 use super::show;
-use crate::context::{Context, Global, Who};
+use crate::context::{AgentOption, Context, Global};
+use crate::description::DescriptionSource;
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome};
 
@@ -57,7 +57,7 @@ pub(crate) struct Watch {
     #[arg(long, value_name = "FILE", requires = "acknowledge")]
     describe: Option<PathBuf>,
     #[command(flatten)]
-    who: Who,
+    who: AgentOption,
 }
 
 /// What makes a change worth a line.
@@ -97,13 +97,13 @@ impl LastView {
 }
 
 /// A session that follows, and what ends it.
-struct Following {
+struct FollowerSession {
     follower: Follower,
     done: oneshot::Sender<()>,
     ends: JoinHandle<()>,
 }
 
-impl Following {
+impl FollowerSession {
     async fn end(self) {
         drop((self.follower, self.done));
         let _ = self.ends.await;
@@ -119,21 +119,21 @@ impl Watch {
         if !self.acknowledge {
             return watcher(election.clone()).watch(false).await;
         }
-        let following = self.follow(&context, election).await?;
+        let session = self.follow(&context, election).await?;
         let outcome = watcher(election.clone()).watch(false).await;
-        following.end().await;
+        session.end().await;
         outcome
     }
 
     /// Follows with a session until this ends, or is asked to.
-    async fn follow(&self, context: &Context, election: &ElectionName) -> Result<Following, Failure> {
+    async fn follow(&self, context: &Context, election: &ElectionName) -> Result<FollowerSession, Failure> {
         let fail = |error: Error| Failure::from_error(&error, Speaker::Candidate);
         let session = context.coordinator.announce(&self.who.agent()?).await.map_err(fail)?;
         let follower = session.follow(election).await.map_err(fail)?;
         let (mut terminate, mut interrupt) =
             (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let (done, is_done) = oneshot::channel::<()>();
-        let source = Source {
+        let source = DescriptionSource {
             file: self.describe.clone(),
             measures: false,
             capabilities: BTreeSet::new(),
@@ -153,7 +153,7 @@ impl Watch {
                 std::process::exit(code);
             }
         });
-        Ok(Following { follower, done, ends })
+        Ok(FollowerSession { follower, done, ends })
     }
 }
 

@@ -10,9 +10,9 @@ use baton_server::{GiveBackError, Listeners, Membership, Options, RoleChange, Se
 use clap::Args;
 use serde_json::json;
 
-use crate::commands::founding::Founding;
-use crate::commands::serve::{Serving, Stop};
+use crate::commands::serve::{ServeFailure, ServerParts};
 use crate::exit::{Exit, Speaker};
+use crate::options::founders::FounderOptions;
 use crate::output::{Failure, Outcome, Output};
 use crate::state_folder::state_root;
 
@@ -21,7 +21,7 @@ const SERVER_TTL: Span = Span::secs(3);
 
 /// How one of several servers takes part.
 #[derive(Args, Debug)]
-pub(crate) struct Several {
+pub(crate) struct ClusterOptions {
     /// Serve a store that others can write. The first command that changes an election takes it over; from then on, clients that use the store directly are refused
     #[arg(long)]
     take_over: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Several {
     server_ttl: Option<Span>,
 }
 
-impl Several {
+impl ClusterOptions {
     /// Refuses what makes no sense for one server with a file of its own, and to decide on what others write without being told to.
     pub(crate) fn check(&self, alone: bool, url: &str) -> Result<(), Failure> {
         if !alone {
@@ -113,12 +113,13 @@ impl Several {
         listening: Listeners,
         url: &str,
         options: &Options,
-        founding: &Founding,
+        founding: &FounderOptions,
         output: Output,
-    ) -> Result<Serving, Stop> {
-        let fail = |error: baton::Error| Stop::Failed(Failure::from_error(&error, Speaker::Guard));
+    ) -> Result<ServerParts, ServeFailure> {
+        let fail = |error: baton::Error| ServeFailure::Failed(Failure::from_error(&error, Speaker::Guard));
         let ttl = self.ttl().map_err(fail)?;
-        let contact = self.contact(listening.address(), options.tls.is_some()).map_err(Stop::Failed)?;
+        let contact =
+            self.contact(listening.address(), options.tls.is_some()).map_err(ServeFailure::Failed)?;
         let store = match baton::open_store(url, Access::Write).await {
             Err(baton::Error::NoStore(location)) => return Err(StartError::NoRecords(location).into()),
             opened => opened.map_err(fail)?,
@@ -127,8 +128,9 @@ impl Several {
             return Err(StartError::NoRecords(store.location()).into());
         }
         let location = store.location();
-        let code = state_root().map_err(Stop::Failed)?.join(format!("operator-code-{}", std::process::id()));
-        let founded = founding.prepare(&store, &code, output).await.map_err(Stop::Failed)?;
+        let code =
+            state_root().map_err(ServeFailure::Failed)?.join(format!("operator-code-{}", std::process::id()));
+        let founded = founding.prepare(&store, &code, output).await.map_err(ServeFailure::Failed)?;
         let options = Options { founders: Arc::clone(&founded.founders), ..options.clone() };
         let membership = Membership { contact: contact.clone(), ttl };
         let tell = move |change: RoleChange| {
@@ -139,7 +141,7 @@ impl Several {
             });
         };
         let server = Server::join(listening, store, options, membership, tell).await?;
-        Ok(Serving { server, location, contact: Some(contact), embedded: None, founded })
+        Ok(ServerParts { server, location, contact: Some(contact), embedded: None, founded })
     }
 
     /// Where this server says that it is reached: a scheme, a host and a port, and nothing else.

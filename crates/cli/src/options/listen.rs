@@ -14,38 +14,38 @@ use crate::output::Failure;
 const USUAL: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7420);
 
 #[derive(Args, Debug)]
-pub(crate) struct ListenAt {
+pub(crate) struct ListenOptions {
     /// Where to listen: ADDRESS:PORT, or unix:/PATH for a Unix socket, at which the server's own user and root need no token; both may
     /// be given
     #[arg(long, value_name = "WHERE", default_value = "127.0.0.1:7420", value_parser = place)]
-    listen: Vec<Place>,
+    listen: Vec<ListenAddress>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum ListenAddress {
     Address(SocketAddr),
     Socket(PathBuf),
 }
 
 /// Why it does not listen.
-pub(crate) enum NotListening {
+pub(crate) enum ListenFailure {
     Start(StartError),
     Failed(Failure),
 }
 
-impl ListenAt {
+impl ListenOptions {
     /// The address, if it is given one.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.listen.iter().find_map(|place| match place {
-            Place::Address(address) => Some(*address),
-            Place::Socket(_) => None,
+            ListenAddress::Address(address) => Some(*address),
+            ListenAddress::Socket(_) => None,
         })
     }
 
     fn socket(&self) -> Option<&Path> {
         self.listen.iter().find_map(|place| match place {
-            Place::Address(_) => None,
-            Place::Socket(path) => Some(path.as_path()),
+            ListenAddress::Address(_) => None,
+            ListenAddress::Socket(path) => Some(path.as_path()),
         })
     }
 
@@ -55,16 +55,16 @@ impl ListenAt {
     }
 
     /// Takes the address and the socket.
-    pub(crate) async fn take(&self, options: &Options) -> Result<Listeners, NotListening> {
-        self.check(options).map_err(NotListening::Failed)?;
+    pub(crate) async fn take(&self, options: &Options) -> Result<Listeners, ListenFailure> {
+        self.check(options).map_err(ListenFailure::Failed)?;
         let address = match self.address() {
-            Some(address) => Some(Server::listen(address, options).await.map_err(NotListening::Start)?),
+            Some(address) => Some(Server::listen(address, options).await.map_err(ListenFailure::Start)?),
             None => None,
         };
         let socket = match self.socket() {
             Some(path) => {
                 let bound = Socket::bind(path).await;
-                Some(bound.map_err(|error| NotListening::Failed(not_bound(path, &error)))?)
+                Some(bound.map_err(|error| ListenFailure::Failed(not_bound(path, &error)))?)
             }
             None => None,
         };
@@ -121,11 +121,11 @@ fn not_bound(path: &Path, error: &SocketError) -> Failure {
 }
 
 /// `ADDRESS:PORT`, or `unix:/PATH`. More slashes than one mean the same.
-fn place(text: &str) -> Result<Place, String> {
+fn place(text: &str) -> Result<ListenAddress, String> {
     match text.strip_prefix("unix:") {
-        None => server_access::address(text).map(Place::Address),
+        None => server_access::address(text).map(ListenAddress::Address),
         Some(path) if path.starts_with('/') && path.trim_start_matches('/').contains(|c| c != '/') => {
-            Ok(Place::Socket(format!("/{}", path.trim_start_matches('/')).into()))
+            Ok(ListenAddress::Socket(format!("/{}", path.trim_start_matches('/')).into()))
         }
         Some(_) => {
             Err("write the whole path of the socket, such as unix:/run/user/1000/baton.sock".to_string())
@@ -139,10 +139,10 @@ mod tests {
 
     #[test]
     fn a_place_is_an_address_or_the_whole_path_of_a_socket() {
-        let socket = |path: &str| Ok(Place::Socket(path.into()));
+        let socket = |path: &str| Ok(ListenAddress::Socket(path.into()));
         assert_eq!(place("unix:/run/b.sock"), socket("/run/b.sock"));
         assert_eq!(place("unix:///run/b.sock"), socket("/run/b.sock"));
-        assert_eq!(place("127.0.0.1:7"), Ok(Place::Address("127.0.0.1:7".parse().unwrap())));
+        assert_eq!(place("127.0.0.1:7"), Ok(ListenAddress::Address("127.0.0.1:7".parse().unwrap())));
         for odd in ["unix:", "unix:/", "unix:b.sock", "unix:./b.sock", "unix:~/b.sock"] {
             assert!(place(odd).unwrap_err().contains("the whole path"), "{odd}");
         }

@@ -16,13 +16,13 @@ const LONGEST: Span = Span::secs(60);
 
 /// Whether to wait.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Telling {
+pub(crate) struct NotifyOptions {
     /// After the release, wait up to this long (at most 1m) until all followers with a session acknowledge it; needs a server
     #[arg(long, value_name = "DURATION")]
     notify_timeout: Option<Span>,
 }
 
-impl Telling {
+impl NotifyOptions {
     /// How long to wait, if at all. Refused where nobody can know who follows: to wait for nobody would look as if all knew.
     pub(crate) fn wait(&self, coordinator: &Coordinator) -> Result<Option<Duration>, Failure> {
         let Some(wait) = self.notify_timeout else { return Ok(None) };

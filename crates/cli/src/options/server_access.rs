@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_secs(10);
 const OWN_DESCRIPTORS: u64 = 128;
 
 #[derive(Args, Debug)]
-pub(crate) struct Doors {
+pub(crate) struct ServerAccess {
     #[command(flatten, next_help_heading = "Access and limits")]
     certificate: Certificate,
     /// Accept client certificates that these authorities (PEM) signed, instead of a token; SIGHUP reads the file again
@@ -58,7 +58,7 @@ pub(crate) struct Doors {
     limit_connections: NonZeroUsize,
 }
 
-impl Doors {
+impl ServerAccess {
     /// What the server is told.
     pub(crate) fn options(&self) -> Result<Options, Failure> {
         let jwt = self.jwt.load()?;

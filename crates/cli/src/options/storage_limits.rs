@@ -6,7 +6,7 @@ use clap::Args;
 /// The most that a server keeps. 0 for no limit.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Storage limits (0 for no limit)")]
-pub(crate) struct Keeping {
+pub(crate) struct StorageLimits {
     /// The most elections
     #[arg(long, value_name = "N", default_value_t = Quotas::default().elections)]
     limit_elections: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Keeping {
     limit_token_bytes: u64,
 }
 
-impl Keeping {
+impl StorageLimits {
     pub(crate) fn quotas(&self) -> Quotas {
         Quotas {
             elections: self.limit_elections,

@@ -13,31 +13,31 @@ const LONGEST: Span = Span::secs(24 * 3_600);
 /// What a server warns of. `off` for never.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Alerts (`off` for never)")]
-pub(crate) struct Watching {
+pub(crate) struct AlertThresholds {
     /// Alert if nobody leads for so long, while somebody waits, stands or follows
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = span)]
-    alert_no_leader: Off<Span>,
+    alert_no_leader: Threshold<Span>,
     /// Alert on more changes of leader of one election than N in so long
     #[arg(long, value_name = "N/DURATION", default_value = "5/10m", value_parser = rate)]
-    alert_flapping: Off<Rate>,
+    alert_flapping: Threshold<Rate>,
     /// Alert on more refused candidates of one election than N in so long, or on more than N in line
     #[arg(long, value_name = "N/DURATION", default_value = "100/1m", value_parser = rate)]
-    alert_contention: Off<Rate>,
+    alert_contention: Threshold<Rate>,
     /// Warn of more unplanned changes of leader of one election than N in so long
     #[arg(long, value_name = "N/DURATION", default_value = "3/1h", value_parser = rate)]
-    warn_elections: Off<Rate>,
+    warn_elections: Threshold<Rate>,
     /// Warn of a change of leader that took longer
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = span)]
-    warn_transition: Off<Span>,
+    warn_transition: Threshold<Span>,
     /// Warn if a smaller percentage of followers acknowledges a change of leader
     #[arg(long, value_name = "PERCENT", default_value = "100", value_parser = percent)]
-    warn_participation: Off<u8>,
+    warn_participation: Threshold<u8>,
     /// Warn of a leader whose lease runs but whose suspicion level φ is at least this, 1 to 100
     #[arg(long, value_name = "PHI", default_value = "8", value_parser = phi)]
-    warn_suspicion: Off<Suspicion>,
+    warn_suspicion: Threshold<Suspicion>,
     /// Warn of more requests with one access token, or without one, that were refused (401, 403, 429) than N in so long
     #[arg(long, value_name = "N/DURATION", default_value = "100/5m", value_parser = rate)]
-    warn_refusals: Off<Rate>,
+    warn_refusals: Threshold<Rate>,
     /// Where the runbooks are, if not in the source tree: an address to which alerts link
     #[arg(long, value_name = "URL", default_value = "docs/operations")]
     runbooks: String,
@@ -48,9 +48,9 @@ pub(crate) struct Watching {
 
 /// Something, or nothing at all.
 #[derive(Clone, Copy, Debug)]
-struct Off<T>(Option<T>);
+struct Threshold<T>(Option<T>);
 
-impl Watching {
+impl AlertThresholds {
     pub(crate) fn warnings(&self) -> Warnings {
         let limits = Thresholds {
             no_leader: self.alert_no_leader.0,
@@ -78,16 +78,16 @@ impl Watching {
     }
 }
 
-fn span(text: &str) -> Result<Off<Span>, String> {
+fn span(text: &str) -> Result<Threshold<Span>, String> {
     if text == "off" {
-        return Ok(Off(None));
+        return Ok(Threshold(None));
     }
-    text.parse().map(|span| Off(Some(span))).map_err(|error| format!("{error}; or write off"))
+    text.parse().map(|span| Threshold(Some(span))).map_err(|error| format!("{error}; or write off"))
 }
 
-fn rate(text: &str) -> Result<Off<Rate>, String> {
+fn rate(text: &str) -> Result<Threshold<Rate>, String> {
     if text == "off" {
-        return Ok(Off(None));
+        return Ok(Threshold(None));
     }
     let (count, window) = text.split_once('/').ok_or("write N/DURATION, such as 5/10m, or off")?;
     let count = count.parse().map_err(|_| "write how many before the /, such as 5/10m")?;
@@ -95,23 +95,23 @@ fn rate(text: &str) -> Result<Off<Rate>, String> {
     if window < Span::secs(1) || window > LONGEST {
         return Err(format!("so many can be counted over 1s to {LONGEST}"));
     }
-    Ok(Off(Some(Rate { count, window })))
+    Ok(Threshold(Some(Rate { count, window })))
 }
 
-fn percent(text: &str) -> Result<Off<u8>, String> {
+fn percent(text: &str) -> Result<Threshold<u8>, String> {
     if text == "off" {
-        return Ok(Off(None));
+        return Ok(Threshold(None));
     }
     let percent = text.trim_end_matches('%').parse().ok().filter(|percent| *percent <= 100);
-    percent.map(|percent| Off(Some(percent))).ok_or_else(|| "write 0 to 100, or off".to_string())
+    percent.map(|percent| Threshold(Some(percent))).ok_or_else(|| "write 0 to 100, or off".to_string())
 }
 
-fn phi(text: &str) -> Result<Off<Suspicion>, String> {
+fn phi(text: &str) -> Result<Threshold<Suspicion>, String> {
     if text == "off" {
-        return Ok(Off(None));
+        return Ok(Threshold(None));
     }
     let phi = text.parse().ok().filter(|phi| (1.0..=100.0).contains(phi));
-    phi.map(|phi| Off(Some(Suspicion::of(phi)))).ok_or_else(|| "write 1 to 100, or off".to_string())
+    phi.map(|phi| Threshold(Some(Suspicion::of(phi)))).ok_or_else(|| "write 1 to 100, or off".to_string())
 }
 
 #[cfg(test)]

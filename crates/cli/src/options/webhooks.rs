@@ -12,7 +12,7 @@ use crate::secrets;
 const MAX_WEBHOOKS: usize = 16;
 
 #[derive(Args, Debug)]
-pub(crate) struct Hooks {
+pub(crate) struct WebhookOptions {
     /// Send every change of leader to this URL, in a signed POST; repeatable
     #[arg(long, value_name = "URL", requires = "webhook_secret_file")]
     webhook: Vec<String>,
@@ -21,7 +21,7 @@ pub(crate) struct Hooks {
     webhook_secret_file: Vec<PathBuf>,
 }
 
-impl Hooks {
+impl WebhookOptions {
     /// The webhooks that get changes of leader, each with its signing secret.
     pub(crate) fn receivers(&self) -> Result<Option<Vec<Receiver>>, Failure> {
         if self.webhook.is_empty() {

@@ -7,7 +7,7 @@ use baton::store::boot;
 
 /// A leadership, as who led knows it, on the boot-time clock.
 #[derive(Clone, Debug)]
-pub(crate) struct Led {
+pub(crate) struct LedSpan {
     pub(crate) token: u64,
     from: u64,
     /// The last moment at which it surely led; none yet is before everything.
@@ -17,11 +17,11 @@ pub(crate) struct Led {
 /// What everybody was granted, by election. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Book {
-    led: Arc<Mutex<BTreeMap<String, Vec<Led>>>>,
+    led: Arc<Mutex<BTreeMap<String, Vec<LedSpan>>>>,
 }
 
 impl Book {
-    fn led(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Led>>> {
+    fn led(&self) -> MutexGuard<'_, BTreeMap<String, Vec<LedSpan>>> {
         self.led.lock().unwrap()
     }
 
@@ -30,7 +30,7 @@ impl Book {
         let now = boot::now().as_nanos();
         let mut led = self.led();
         let all = led.entry(election.to_string()).or_default();
-        all.push(Led { token, from: now, to: 0 });
+        all.push(LedSpan { token, from: now, to: 0 });
         all.len() - 1
     }
 
@@ -60,7 +60,7 @@ impl Book {
     }
 
     /// Fails if a token was given twice, or two led at the same time. Returns what was led, in the order of the tokens.
-    pub(crate) fn checked(&self) -> BTreeMap<String, Vec<Led>> {
+    pub(crate) fn checked(&self) -> BTreeMap<String, Vec<LedSpan>> {
         let mut all = self.led().clone();
         for (election, led) in &mut all {
             led.sort_by_key(|led| led.token);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::World;
-use super::places::{at, tool};
+use super::test_stores::{at, tool};
 
 /// A member and the namespace that it lives in.
 pub(crate) struct Member {

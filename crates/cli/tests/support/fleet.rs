@@ -59,11 +59,11 @@ pub(crate) struct Member {
     environment: Vec<(String, String)>,
     child: Option<Child>,
     /// What is done to it next, and when.
-    next: Option<(Instant, Turn)>,
+    next: Option<(Instant, Step)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum Step {
     Continue,
     Kill,
     Respawn,
@@ -83,9 +83,9 @@ pub(crate) struct Fleet<'a> {
 const MEASURED_EVERY: Duration = Duration::from_millis(500);
 
 /// Says when it goes, by whatever way, that it is enough.
-struct Enough<'a>(&'a AtomicBool);
+struct EndFlag<'a>(&'a AtomicBool);
 
-impl Drop for Enough<'_> {
+impl Drop for EndFlag<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }
@@ -177,7 +177,7 @@ impl<'a> Fleet<'a> {
         let (world, enough) = (self.world, AtomicBool::new(false));
         let slowest = std::thread::scope(|scope| {
             let measured = scope.spawn(|| slowest_grant(world, &enough));
-            let over = Enough(&enough);
+            let over = EndFlag(&enough);
             let bound = least + 3 * HANG;
             let begun = Instant::now();
             while begun.elapsed() < least || !enough_happened(self) {
@@ -215,15 +215,15 @@ impl<'a> Fleet<'a> {
             let member = &mut self.members[place];
             let Some((_, turn)) = member.next.filter(|(at, _)| Instant::now() >= *at) else { continue };
             match turn {
-                Turn::Continue => {
+                Step::Continue => {
                     processes::signal(member.child.as_ref().unwrap().id(), Signal::CONT);
                     member.next = None;
                 }
-                Turn::Kill => {
+                Step::Kill => {
                     self.kill(place);
-                    self.members[place].next = Some((Instant::now(), Turn::Respawn));
+                    self.members[place].next = Some((Instant::now(), Step::Respawn));
                 }
-                Turn::Respawn => self.spawn(place),
+                Step::Respawn => self.spawn(place),
             }
         }
     }
@@ -237,12 +237,12 @@ impl<'a> Fleet<'a> {
         if random.one_in(2) {
             self.kill(place);
             let pause = Duration::from_millis(random.between(0, 1_000));
-            self.members[place].next = Some((Instant::now() + pause, Turn::Respawn));
+            self.members[place].next = Some((Instant::now() + pause, Step::Respawn));
         } else {
             self.stops += 1;
             processes::signal(self.members[place].child.as_ref().unwrap().id(), Signal::STOP);
             let pause = Duration::from_millis(random.between(50, 4_500));
-            let turn = if random.one_in(4) { Turn::Kill } else { Turn::Continue };
+            let turn = if random.one_in(4) { Step::Kill } else { Step::Continue };
             self.members[place].next = Some((Instant::now() + pause, turn));
         }
     }
@@ -266,8 +266,8 @@ impl<'a> Fleet<'a> {
     pub(crate) fn heal(&mut self, watcher: &Watcher) {
         for place in 0..self.members.len() {
             match self.members[place].next.take() {
-                Some((_, Turn::Respawn)) => self.spawn(place),
-                Some((_, Turn::Continue | Turn::Kill)) => {
+                Some((_, Step::Respawn)) => self.spawn(place),
+                Some((_, Step::Continue | Step::Kill)) => {
                     processes::signal(self.members[place].child.as_ref().unwrap().id(), Signal::CONT);
                 }
                 None => {}

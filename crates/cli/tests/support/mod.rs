@@ -6,21 +6,21 @@
 pub(crate) mod book;
 pub(crate) mod clocks;
 pub(crate) mod cluster;
-pub(crate) mod evil;
+pub(crate) mod faults;
 pub(crate) mod fleet;
 pub(crate) mod issuers;
 pub(crate) mod journal;
 pub(crate) mod nets;
 pub(crate) mod peers;
-pub(crate) mod places;
 pub(crate) mod processes;
 pub(crate) mod random;
 pub(crate) mod receiver;
 pub(crate) mod screen;
 pub(crate) mod secure;
 pub(crate) mod server;
-pub(crate) mod several;
-pub(crate) mod suffering;
+pub(crate) mod server_group;
+pub(crate) mod stubborn;
+pub(crate) mod test_stores;
 pub(crate) mod watcher;
 
 use std::fs;

@@ -15,13 +15,13 @@ pub(crate) const TAKEN: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 
 /// What was posted: two of its headers, and the body as it came.
 #[derive(Clone)]
-pub(crate) struct Posted {
+pub(crate) struct Delivery {
     pub(crate) delivery: String,
     signature: String,
     body: String,
 }
 
-impl Posted {
+impl Delivery {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
     }
@@ -55,16 +55,16 @@ pub(crate) fn answer(status: &str, body: &str) -> String {
 
 /// Listens at any free port of this machine. What is posted is told of, and then answered.
 pub(crate) fn receiver(
-    answer: impl Fn(&Posted) -> String + Send + Sync + 'static,
-) -> (String, mpsc::Receiver<Posted>) {
+    answer: impl Fn(&Delivery) -> String + Send + Sync + 'static,
+) -> (String, mpsc::Receiver<Delivery>) {
     receive_at(TcpListener::bind("127.0.0.1:0").unwrap(), answer)
 }
 
 /// The same, at the port of a listener.
 pub(crate) fn receive_at(
     listener: TcpListener,
-    answer: impl Fn(&Posted) -> String + Send + Sync + 'static,
-) -> (String, mpsc::Receiver<Posted>) {
+    answer: impl Fn(&Delivery) -> String + Send + Sync + 'static,
+) -> (String, mpsc::Receiver<Delivery>) {
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
     let (sender, posted) = channel();
     let answer = Arc::new(answer);
@@ -86,7 +86,7 @@ pub(crate) fn receive_at(
     (url, posted)
 }
 
-fn receive(stream: &TcpStream) -> Option<Posted> {
+fn receive(stream: &TcpStream) -> Option<Delivery> {
     let mut reader = BufReader::new(stream);
     let (mut delivery, mut signature, mut length) = (String::new(), String::new(), 0);
     loop {
@@ -105,5 +105,5 @@ fn receive(stream: &TcpStream) -> Option<Posted> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some(Posted { delivery, signature, body: String::from_utf8(body).unwrap() })
+    Some(Delivery { delivery, signature, body: String::from_utf8(body).unwrap() })
 }

@@ -56,7 +56,7 @@ pub(crate) struct Watcher {
 impl Watcher {
     pub(crate) fn start(world: &World, election: &str) -> Watcher {
         let (stop, findings) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::default()));
-        let looker = Looker {
+        let looker = Sampler {
             mark: world.mark().to_string(),
             url: world.url(),
             election: election.parse().unwrap(),
@@ -92,7 +92,7 @@ impl Drop for Watcher {
     }
 }
 
-struct Looker {
+struct Sampler {
     mark: String,
     url: String,
     election: baton::election::ElectionName,
@@ -101,7 +101,7 @@ struct Looker {
     looked_at: Instant,
 }
 
-impl Looker {
+impl Sampler {
     fn run(mut self, stop: &AtomicBool, findings: &Mutex<Findings>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {

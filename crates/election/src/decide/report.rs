@@ -75,7 +75,7 @@ fn breaker(
     let Some(open) = &report.open else {
         return Err(Refusal::invalid(
             format!("the circuit breakers of {} were not looked at", leader.agent),
-            "send it to who decides on the election",
+            "send the report to the store or the server that decides on the election",
         ));
     };
     match removal_rules::broken(document, leader, evidence.age, open) {

@@ -103,8 +103,8 @@ pub(super) fn growth(costs: &[Cost]) -> Option<f64> {
 }
 
 fn caption(bully: &[Cost], ring: &[Cost]) -> String {
-    let mut caption = "All messages until the new leader may act: the last rounds of Raft and Paxos look like heartbeats and decide the election. Of a lease the requests \
-         to the store, its answers, and what it tells those who watch. Heartbeats and renewals of who leads are not counted. Both axes grow by \
+    let mut caption = "All messages until the new leader may act: the last rounds of Raft and Paxos look like heartbeats and decide the election. For a lease: the requests \
+         to the store, its answers, and its notices to watchers. Heartbeats and the leader's renewals are not counted. Both axes grow by \
          factors, so that a power is a straight line.".to_string();
     if let (Some(bully), Some(ring)) = (growth(bully), growth(ring)) {
         caption.push_str(&format!(

@@ -22,7 +22,7 @@ pub const MAX_ATTEMPTS: usize = 32;
 pub enum Order {
     /// Somebody shall do it; or, without a name, whoever was told shall do it in this epoch too.
     Assign(Assign),
-    /// Who is at it, or was told, by a predecessor's word goes on by this leader's: the attempt and its worker stay.
+    /// A worker that a predecessor assigned continues under this leader: the attempt and its worker stay.
     Adopt(Adopt),
     /// It shall be tried anew; who is at it is told to stop by that its reports are refused.
     Retry(Withdraw),

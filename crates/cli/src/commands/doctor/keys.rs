@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use baton::Decides;
 
-use super::store::Opened;
-use super::{Chart, count};
+use super::store::OpenStore;
+use super::{CheckReport, count};
 use crate::keys;
 use crate::output::Failure;
 use crate::state_folder::state_root;
@@ -16,12 +16,12 @@ use crate::state_folder::state_root;
 /// The most files of the state folder that are looked at.
 const MAX_FILES: usize = 100_000;
 
-pub(super) async fn check(chart: &mut Chart, opened: Option<&Opened>) -> Result<(), Failure> {
+pub(super) async fn check(chart: &mut CheckReport, opened: Option<&OpenStore>) -> Result<(), Failure> {
     operator(chart, opened).await?;
     state(chart)
 }
 
-async fn operator(chart: &mut Chart, opened: Option<&Opened>) -> Result<(), Failure> {
+async fn operator(chart: &mut CheckReport, opened: Option<&OpenStore>) -> Result<(), Failure> {
     if let Some(opened) = opened
         && opened.coordinator.decides() == Decides::Server
         && opened.coordinator.info().await.is_ok_and(|info| info.operator_keys.is_empty())
@@ -55,7 +55,7 @@ async fn operator(chart: &mut Chart, opened: Option<&Opened>) -> Result<(), Fail
     }
 }
 
-fn state(chart: &mut Chart) -> Result<(), Failure> {
+fn state(chart: &mut CheckReport) -> Result<(), Failure> {
     let root = state_root()?;
     let Ok(data) = fs::metadata(&root) else {
         return chart.ok("state", format!("nothing is kept at {} yet", root.display()));

@@ -8,14 +8,14 @@ use baton::caller::KeptLease;
 use baton::election::Epoch;
 use baton::{Decides, View};
 
-use super::store::{Opened, is_silent};
-use super::{Chart, count};
+use super::store::{OpenStore, is_silent};
+use super::{CheckReport, count};
 use crate::output::Failure;
 
 /// A key that was kept before its lease was granted may belong to a request that is under way.
 const UNDER_WAY: Duration = Duration::from_secs(3_600);
 
-pub(super) async fn check(chart: &mut Chart, opened: &Opened, fix: bool) -> Result<(), Failure> {
+pub(super) async fn check(chart: &mut CheckReport, opened: &OpenStore, fix: bool) -> Result<(), Failure> {
     let mut over = Vec::new();
     let mut running = 0;
     let has_documents = opened.coordinator.decides() != Decides::Store;

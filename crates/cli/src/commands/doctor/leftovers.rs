@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::store::Opened;
-use super::{Chart, count};
+use super::store::OpenStore;
+use super::{CheckReport, count};
 use crate::commands::demo;
 use crate::output::Failure;
 use crate::warden_process;
@@ -16,7 +16,7 @@ struct Leftover {
     is_folder: bool,
 }
 
-pub(super) fn check(chart: &mut Chart, opened: Option<&Opened>, fix: bool) -> Result<(), Failure> {
+pub(super) fn check(chart: &mut CheckReport, opened: Option<&OpenStore>, fix: bool) -> Result<(), Failure> {
     let temporaries = opened.and_then(|opened| opened.files.as_ref()).map(|files| files.leftovers());
     let temporaries: Vec<Leftover> =
         temporaries.unwrap_or_default().into_iter().map(|path| Leftover { path, is_folder: false }).collect();
@@ -36,7 +36,7 @@ pub(super) fn check(chart: &mut Chart, opened: Option<&Opened>, fix: bool) -> Re
 }
 
 fn settle(
-    chart: &mut Chart,
+    chart: &mut CheckReport,
     check: &str,
     found: &[Leftover],
     fix: bool,

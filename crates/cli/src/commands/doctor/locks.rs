@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use baton::store::StoreUrl;
 
-use super::{Chart, count};
+use super::{CheckReport, count};
 use crate::output::Failure;
 
 /// Twice the longest that Baton lets a git work: an older lock is nobody's, or that of a git which is stopped.
@@ -18,7 +18,7 @@ const OLD: Duration = Duration::from_secs(60);
 const PLACES: [&str; 3] = ["refs/baton", "refs/baton-seen", "reftable"];
 
 /// Looks in the repository of a git store, and in its remote if that is a folder of this machine.
-pub(super) fn check(chart: &mut Chart, url: &StoreUrl) -> Result<(), Failure> {
+pub(super) fn check(chart: &mut CheckReport, url: &StoreUrl) -> Result<(), Failure> {
     let dir = Path::new(if url.rest.is_empty() { "." } else { &url.rest });
     let mut repositories: Vec<PathBuf> = common_dir(dir).into_iter().collect();
     if let Some(remote) = url.parameters.get("remote") {

@@ -7,7 +7,7 @@ use baton::store::boot::{self, Boot};
 use rustix::fs::inotify;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::Chart;
+use super::CheckReport;
 use crate::output::Failure;
 
 /// 2024-01-01 and 2100-01-01: a wall clock outside was never set.
@@ -17,7 +17,7 @@ const FEW_INSTANCES: u64 = 64;
 /// How many looks the boot-time clock has to move.
 const MAX_LOOKS: u32 = 1_000_000;
 
-pub(super) fn check(chart: &mut Chart) -> Result<(), Failure> {
+pub(super) fn check(chart: &mut CheckReport) -> Result<(), Failure> {
     let system = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     chart.ok("version", format!("baton {}, Linux {}", env!("CARGO_PKG_VERSION"), system.trim()))?;
     machine(chart)?;
@@ -25,7 +25,7 @@ pub(super) fn check(chart: &mut Chart) -> Result<(), Failure> {
     notification(chart)
 }
 
-fn machine(chart: &mut Chart) -> Result<(), Failure> {
+fn machine(chart: &mut CheckReport) -> Result<(), Failure> {
     let here = Boot::current();
     let detail =
         format!("machine {}, boot {}, clock namespace {}", here.machine, here.boot, here.time_namespace);
@@ -46,7 +46,7 @@ fn machine(chart: &mut Chart) -> Result<(), Failure> {
     chart.ok("machine", detail)
 }
 
-fn clocks(chart: &mut Chart) -> Result<(), Failure> {
+fn clocks(chart: &mut CheckReport) -> Result<(), Failure> {
     let start = boot::now();
     let runs = (0..MAX_LOOKS).any(|_| boot::now() > start);
     if !runs {
@@ -75,7 +75,7 @@ fn clocks(chart: &mut Chart) -> Result<(), Failure> {
 }
 
 /// Whether changes of files can be waited for.
-fn notification(chart: &mut Chart) -> Result<(), Failure> {
+fn notification(chart: &mut CheckReport) -> Result<(), Failure> {
     let limit = |name: &str| {
         let text = fs::read_to_string(format!("/proc/sys/fs/inotify/{name}")).ok()?;
         text.trim().parse::<u64>().ok()

@@ -48,7 +48,7 @@ enum Verdict {
 }
 
 /// What was found so far.
-struct Chart {
+struct CheckReport {
     output: Output,
     colour: bool,
     misnamed: bool,
@@ -60,7 +60,8 @@ impl Doctor {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
         let output = Output { json: global.json };
         let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        let mut chart = Chart { output, colour, misnamed: false, store_failed: false, other_failed: false };
+        let mut chart =
+            CheckReport { output, colour, misnamed: false, store_failed: false, other_failed: false };
         machine::check(&mut chart)?;
         let opened = store::check(&mut chart, global, self.write).await?;
         keys::check(&mut chart, opened.as_ref()).await?;
@@ -77,7 +78,7 @@ impl Doctor {
     }
 }
 
-impl Chart {
+impl CheckReport {
     fn ok(&mut self, check: &str, detail: impl AsRef<str>) -> Result<(), Failure> {
         self.note(check, Verdict::Ok, detail.as_ref(), None)
     }

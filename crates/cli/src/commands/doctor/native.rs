@@ -7,7 +7,7 @@ use baton::election::{AgentName, ElectionName};
 use baton::{Bid, Coordinator, Error, mint_credential};
 
 use super::write::shown;
-use super::{Chart, count};
+use super::{CheckReport, count};
 use crate::output::Failure;
 
 /// The most candidates of one election that are counted.
@@ -17,7 +17,7 @@ const SCRATCH: Span = Span::secs(5);
 
 /// Says whether the store answered.
 pub(super) async fn check(
-    chart: &mut Chart,
+    chart: &mut CheckReport,
     coordinator: &Coordinator,
     try_write: bool,
 ) -> Result<bool, Failure> {
@@ -57,7 +57,7 @@ pub(super) async fn check(
 }
 
 /// Leads an election that nobody else knows of, and leaves it.
-async fn write(chart: &mut Chart, coordinator: &Coordinator) -> Result<(), Failure> {
+async fn write(chart: &mut CheckReport, coordinator: &Coordinator) -> Result<(), Failure> {
     let start = Instant::now();
     match lead_once(coordinator).await {
         Ok(()) => chart.ok("write", format!("stood, led and left in {}", shown(start.elapsed()))),

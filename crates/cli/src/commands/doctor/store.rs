@@ -11,13 +11,13 @@ use baton::file::FileStore;
 use baton::store::{Access, ItemKind, Key, Prefix, Record, StoreUrl, UrlError};
 use baton::{Coordinator, Decides, Error, Memory};
 
-use super::{Chart, count, locks, native, watching, write};
+use super::{CheckReport, count, locks, native, watching, write};
 use crate::context::Global;
 use crate::output::Failure;
 use crate::state_folder::StateFolder;
 
 /// A store that could be opened.
-pub(super) struct Opened {
+pub(super) struct OpenStore {
     pub(super) coordinator: Coordinator,
     pub(super) state: StateFolder,
     /// Of a file store.
@@ -25,10 +25,10 @@ pub(super) struct Opened {
 }
 
 pub(super) async fn check(
-    chart: &mut Chart,
+    chart: &mut CheckReport,
     global: &Global,
     try_write: bool,
-) -> Result<Option<Opened>, Failure> {
+) -> Result<Option<OpenStore>, Failure> {
     let url = global.store()?.url;
     let parsed = match url.parse::<StoreUrl>() {
         Ok(parsed) => parsed,
@@ -58,7 +58,7 @@ pub(super) async fn check(
     let coordinator = coordinator.remembering(state.memory());
     if coordinator.decides() == Decides::Store {
         let reached = native::check(chart, &coordinator, try_write).await?;
-        return Ok(reached.then_some(Opened { coordinator, state, files: None }));
+        return Ok(reached.then_some(OpenStore { coordinator, state, files: None }));
     }
     let files = match location.strip_prefix("file:").filter(|_| parsed.scheme == "file") {
         None => None,
@@ -77,10 +77,10 @@ pub(super) async fn check(
     if reached && files.is_none() && !chart.store_failed {
         watching::check(chart, &coordinator).await?;
     }
-    Ok(reached.then_some(Opened { coordinator, state, files }))
+    Ok(reached.then_some(OpenStore { coordinator, state, files }))
 }
 
-fn git(chart: &mut Chart) -> Result<(), Failure> {
+fn git(chart: &mut CheckReport) -> Result<(), Failure> {
     match Command::new("git").arg("--version").output() {
         Ok(done) if done.status.success() => chart.ok("git", String::from_utf8_lossy(&done.stdout).trim()),
         Ok(done) => chart.fail_store("git", format!("git --version failed ({})", done.status), "install git"),
@@ -89,7 +89,7 @@ fn git(chart: &mut Chart) -> Result<(), Failure> {
 }
 
 /// Looks at the folder of a file store; false if there is nothing more to look at.
-fn folder_is_fit(chart: &mut Chart, folder: &Path, try_write: bool) -> Result<bool, Failure> {
+fn folder_is_fit(chart: &mut CheckReport, folder: &Path, try_write: bool) -> Result<bool, Failure> {
     use rustix::fs::{Access as May, access, statfs};
     if !folder.is_dir() {
         let hint = "`baton init`, `baton run` or `baton acquire` makes one; --store names another";
@@ -136,7 +136,7 @@ fn filesystem(kind: impl Into<i128>) -> String {
 }
 
 /// Whether there is a store, and which.
-async fn identity(chart: &mut Chart, coordinator: &Coordinator) -> Result<bool, Failure> {
+async fn identity(chart: &mut CheckReport, coordinator: &Coordinator) -> Result<bool, Failure> {
     let location = coordinator.backend().location();
     match coordinator.info().await {
         Ok(info) => {
@@ -164,7 +164,7 @@ pub(super) fn is_silent(error: &Error) -> bool {
 }
 
 /// Reads every record there is; says which ones are bad. False if the store stopped to answer.
-async fn records(chart: &mut Chart, coordinator: &Coordinator) -> Result<bool, Failure> {
+async fn records(chart: &mut CheckReport, coordinator: &Coordinator) -> Result<bool, Failure> {
     let elections = match coordinator.elections().await {
         Ok(elections) => elections,
         Err(error) => {
@@ -230,13 +230,13 @@ struct Tally<'a> {
 }
 
 impl Tally<'_> {
-    fn blame(&mut self, chart: &mut Chart, error: &Error) -> Result<(), Failure> {
+    fn blame(&mut self, chart: &mut CheckReport, error: &Error) -> Result<(), Failure> {
         self.bad += 1;
         self.silent |= is_silent(error);
         chart.fail_with("records", error)
     }
 
-    async fn list(&mut self, chart: &mut Chart, prefix: &Prefix) -> Result<Vec<Key>, Failure> {
+    async fn list(&mut self, chart: &mut CheckReport, prefix: &Prefix) -> Result<Vec<Key>, Failure> {
         if self.silent {
             return Ok(Vec::new());
         }
@@ -246,7 +246,7 @@ impl Tally<'_> {
         }
     }
 
-    async fn look(&mut self, chart: &mut Chart, key: &Key) -> Result<Option<Record>, Failure> {
+    async fn look(&mut self, chart: &mut CheckReport, key: &Key) -> Result<Option<Record>, Failure> {
         if self.silent {
             return Ok(None);
         }
@@ -261,7 +261,7 @@ impl Tally<'_> {
     }
 
     /// A fence, and the parts of its log.
-    async fn look_at_fence(&mut self, chart: &mut Chart, key: &Key) -> Result<(), Failure> {
+    async fn look_at_fence(&mut self, chart: &mut CheckReport, key: &Key) -> Result<(), Failure> {
         let found = self.look(chart, key).await?;
         if let (Key::Fence(resource), Some(Record::Fence(fence))) = (key, found) {
             let first_here = fence.tail.first().map_or(0, |entry| entry.seq);

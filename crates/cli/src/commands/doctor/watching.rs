@@ -5,13 +5,13 @@ use std::time::Duration;
 use baton::Coordinator;
 use baton::store::{Key, Watching};
 
-use super::Chart;
+use super::CheckReport;
 use crate::output::Failure;
 
 /// A store that takes longer to begin a watch is one that does not tell.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-pub(super) async fn check(chart: &mut Chart, coordinator: &Coordinator) -> Result<(), Failure> {
+pub(super) async fn check(chart: &mut CheckReport, coordinator: &Coordinator) -> Result<(), Failure> {
     let store = coordinator.backend();
     let promised = store.properties().watch;
     match tokio::time::timeout(PATIENCE, store.watch(&Key::Store)).await {

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use baton::Coordinator;
 use baton::store::{AgeStamp, Expect, Key, Persistence, StoreError};
 
-use super::Chart;
+use super::CheckReport;
 use crate::output::Failure;
 
 /// Puts the store's own record in its own place, and then where it must be refused, since there is one.
-pub(super) async fn swap(chart: &mut Chart, coordinator: &Coordinator) -> Result<(), Failure> {
+pub(super) async fn swap(chart: &mut CheckReport, coordinator: &Coordinator) -> Result<(), Failure> {
     // A server decides by itself, and takes no records.
     let Some(store) = coordinator.backend().store() else { return Ok(()) };
     let reading = match store.read(&Key::Store).await {
@@ -44,7 +44,7 @@ pub(super) async fn swap(chart: &mut Chart, coordinator: &Coordinator) -> Result
 }
 
 /// Does what a commit does, with a file of its own: write, sync, link, and be refused the second link.
-pub(super) fn scratch(chart: &mut Chart, folder: &Path) -> Result<(), Failure> {
+pub(super) fn scratch(chart: &mut CheckReport, folder: &Path) -> Result<(), Failure> {
     let name = |kind: &str| folder.join(format!(".tmp-doctor-{}-{kind}", std::process::id()));
     let (file, link) = (name("file"), name("link"));
     let start = Instant::now();

@@ -22,7 +22,7 @@ use serde_json::json;
 use tokio::process::Command;
 
 use super::run::signals::Signals;
-use crate::context::{Context, Global, Who};
+use crate::context::{AgentOption, Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::output::{Failure, Outcome, clean};
 use crate::state_folder::write_private;
@@ -50,7 +50,7 @@ pub(crate) struct Judge {
     /// The election
     election: ElectionName,
     #[command(flatten)]
-    who: Who,
+    who: AgentOption,
     /// The most time for CMD or an answer; after that there is no verdict [default: 10m; 30s for a webhook]
     #[arg(long, value_name = "DURATION")]
     timeout: Option<Span>,
@@ -59,7 +59,7 @@ pub(crate) struct Judge {
     verdicts: Option<u64>,
     #[cfg(feature = "server")]
     #[command(flatten)]
-    hook: webhook::Hook,
+    hook: webhook::WebhookOptions,
     /// The command that judges a checkpoint
     #[arg(last = true, value_name = "CMD")]
     #[cfg_attr(feature = "server", arg(required_unless_present = "webhook"))]
@@ -68,14 +68,14 @@ pub(crate) struct Judge {
 }
 
 /// What judges.
-enum Means {
+enum Validator {
     Command,
     #[cfg(feature = "server")]
     Webhook(Box<webhook::Webhook>),
 }
 
 /// What there is to judge.
-struct Subject {
+struct JudgedCheckpoint {
     leader: AgentName,
     token: Epoch,
     checkpoint: Checkpoint,
@@ -94,7 +94,7 @@ enum Verdict {
 
 /// What is said of a checkpoint.
 #[derive(Default)]
-struct Said<'a> {
+struct VerdictReport<'a> {
     verdict: &'a str,
     why: &'a str,
     /// Whose leadership it ended.
@@ -105,7 +105,7 @@ struct Said<'a> {
 
 /// What became of a checkpoint.
 #[derive(PartialEq, Eq)]
-enum Round {
+enum RoundOutcome {
     /// A verdict on it was given.
     Given,
     /// There is none.
@@ -136,10 +136,10 @@ impl Judge {
                     round = self.judge(&context, &by, &mut means, &subject) => round?,
                     _ = signals.next() => return Ok(Exit::Done),
                 };
-                if round != Round::Again {
+                if round != RoundOutcome::Again {
                     judged = Some(subject.mark());
                 }
-                given += u64::from(round == Round::Given);
+                given += u64::from(round == RoundOutcome::Given);
                 context.remember();
                 if self.verdicts.is_some_and(|most| given >= most) {
                     return Ok(Exit::Done);
@@ -160,12 +160,12 @@ impl Judge {
         }
     }
 
-    fn means(&self) -> Result<Means, Failure> {
+    fn means(&self) -> Result<Validator, Failure> {
         #[cfg(feature = "server")]
         if let Some(webhook) = self.hook.webhook(self.timeout)? {
-            return Ok(Means::Webhook(Box::new(webhook)));
+            return Ok(Validator::Webhook(Box::new(webhook)));
         }
-        Ok(Means::Command)
+        Ok(Validator::Command)
     }
 
     /// The election as it stands; none if the store does not answer.
@@ -182,35 +182,43 @@ impl Judge {
         &self,
         context: &Context,
         by: &AgentName,
-        means: &mut Means,
-        subject: &Subject,
-    ) -> Result<Round, Failure> {
+        means: &mut Validator,
+        subject: &JudgedCheckpoint,
+    ) -> Result<RoundOutcome, Failure> {
         let verdict = match means {
-            Means::Command => self.run(subject).await?,
+            Validator::Command => self.run(subject).await?,
             #[cfg(feature = "server")]
-            Means::Webhook(webhook) => webhook.judge(&self.election, subject).await,
+            Validator::Webhook(webhook) => webhook.judge(&self.election, subject).await,
         };
         let (finding, detail) = match verdict {
             Verdict::Good(why) => (Finding::Sound, why),
             Verdict::Bad(why) => (Finding::Validation, why),
             Verdict::None(why) => {
-                self.say(context, subject, &Said { verdict: "none", why: &why, ..Said::default() });
-                return Ok(Round::Dropped);
+                self.say(
+                    context,
+                    subject,
+                    &VerdictReport { verdict: "none", why: &why, ..VerdictReport::default() },
+                );
+                return Ok(RoundOutcome::Dropped);
             }
             Verdict::Later(why, pause) => {
                 let again = Some(pause);
-                self.say(context, subject, &Said { verdict: "none", why: &why, again, ..Said::default() });
+                self.say(
+                    context,
+                    subject,
+                    &VerdictReport { verdict: "none", why: &why, again, ..VerdictReport::default() },
+                );
                 boot::sleep(pause).await?;
-                return Ok(Round::Again);
+                return Ok(RoundOutcome::Again);
             }
         };
         // An answer of others counts only for what still stands.
-        let standing = !matches!(means, Means::Command);
+        let standing = !matches!(means, Validator::Command);
         self.tell(context, by, subject, (finding, &detail), standing).await
     }
 
     /// Has CMD judge a checkpoint.
-    async fn run(&self, subject: &Subject) -> Result<Verdict, Failure> {
+    async fn run(&self, subject: &JudgedCheckpoint) -> Result<Verdict, Failure> {
         let folder = RunFolder::make()?;
         let (file, text) = (folder.file("checkpoint"), format!("{:#}\n", json!(subject.checkpoint)));
         write_private(&file, text.as_bytes())?;
@@ -250,12 +258,12 @@ impl Judge {
         &self,
         context: &Context,
         by: &AgentName,
-        subject: &Subject,
+        subject: &JudgedCheckpoint,
         (finding, detail): (Finding, &str),
         standing: bool,
-    ) -> Result<Round, Failure> {
+    ) -> Result<RoundOutcome, Failure> {
         let stale = |why: &str| {
-            self.say(context, subject, &Said { verdict: "stale", why, ..Said::default() });
+            self.say(context, subject, &VerdictReport { verdict: "stale", why, ..VerdictReport::default() });
         };
         // However often it is told, it counts once.
         let mut number = None;
@@ -265,7 +273,7 @@ impl Judge {
                     Some(view) if self::subject(&view).is_some_and(|now| now.mark() == subject.mark()) => {}
                     Some(_) => {
                         stale("it was replaced, or its leadership is over");
-                        return Ok(Round::Again);
+                        return Ok(RoundOutcome::Again);
                     }
                     None => {
                         tokio::time::sleep(AGAIN).await;
@@ -277,14 +285,14 @@ impl Judge {
                 Ok(Answer::Done { ended, .. }) => {
                     let verdict = if finding == Finding::Sound { "good" } else { "bad" };
                     let ended = ended.as_ref();
-                    self.say(context, subject, &Said { verdict, why: detail, ended, again: None });
-                    return Ok(Round::Given);
+                    self.say(context, subject, &VerdictReport { verdict, why: detail, ended, again: None });
+                    return Ok(RoundOutcome::Given);
                 }
                 Ok(other) => unreachable!("a report is answered as one, not with {other:?}"),
                 // It is about a leadership that is over.
                 Err(Error::Refused(Refusal::Stale { why, .. })) => {
                     stale(&why);
-                    return Ok(Round::Dropped);
+                    return Ok(RoundOutcome::Dropped);
                 }
                 Err(Error::Store(error)) if error.is_passing() => tokio::time::sleep(AGAIN).await,
                 Err(error) => return Err(Failure::from_error(&error, Speaker::Guard)),
@@ -297,7 +305,7 @@ impl Judge {
         &self,
         context: &Context,
         by: &AgentName,
-        subject: &Subject,
+        subject: &JudgedCheckpoint,
         (finding, detail): (Finding, &str),
         number: &mut Option<u64>,
     ) -> Result<Answer, Error> {
@@ -311,8 +319,8 @@ impl Judge {
         coordinator.report_numbered(&self.election, report).await
     }
 
-    fn say(&self, context: &Context, subject: &Subject, said: &Said<'_>) {
-        let Said { verdict, why, ended, again } = said;
+    fn say(&self, context: &Context, subject: &JudgedCheckpoint, said: &VerdictReport<'_>) {
+        let VerdictReport { verdict, why, ended, again } = said;
         let data = json!({
             "event": "verdict", "verdict": verdict, "election": self.election, "leader": subject.leader,
             "token": subject.token, "seq": subject.checkpoint.seq, "why": why, "ended": ended,
@@ -332,7 +340,7 @@ impl Judge {
     }
 }
 
-impl Subject {
+impl JudgedCheckpoint {
     /// What tells it from everything else that is judged.
     fn mark(&self) -> (Epoch, u64, ContentHash) {
         (self.token, self.checkpoint.seq, self.checkpoint.hash)
@@ -340,11 +348,11 @@ impl Subject {
 }
 
 /// The checkpoint that whoever leads has written.
-fn subject(view: &View) -> Option<Subject> {
+fn subject(view: &View) -> Option<JudgedCheckpoint> {
     let leader = view.leader()?;
     let checkpoint = view.document.as_ref()?.checkpoint.as_ref()?;
     let its_own = checkpoint.epoch >= leader.granted && checkpoint.by == leader.agent;
-    its_own.then(|| Subject {
+    its_own.then(|| JudgedCheckpoint {
         leader: leader.agent.clone(),
         token: leader.epoch,
         checkpoint: (**checkpoint).clone(),

@@ -13,7 +13,7 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Subject, Verdict, short};
+use super::{JudgedCheckpoint, Verdict, short};
 use crate::options::webhooks;
 use crate::output::Failure;
 
@@ -23,7 +23,7 @@ const TIMEOUT: Span = Span::secs(30);
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
 #[derive(Args, Debug)]
-pub(super) struct Hook {
+pub(super) struct WebhookOptions {
     /// Send each checkpoint to this URL in a signed POST, and take the verdict from the reply, instead of CMD
     #[arg(long, value_name = "URL", requires = "webhook_secret_file", conflicts_with = "command")]
     webhook: Option<String>,
@@ -32,7 +32,7 @@ pub(super) struct Hook {
     webhook_secret_file: Option<PathBuf>,
 }
 
-impl Hook {
+impl WebhookOptions {
     /// The service, if one judges.
     pub(super) fn webhook(&self, timeout: Option<Span>) -> Result<Option<Webhook>, Failure> {
         let (Some(url), Some(file)) = (&self.webhook, &self.webhook_secret_file) else { return Ok(None) };
@@ -65,7 +65,7 @@ pub(super) struct Webhook {
 
 impl Webhook {
     /// Asks it once.
-    pub(super) async fn judge(&mut self, election: &ElectionName, subject: &Subject) -> Verdict {
+    pub(super) async fn judge(&mut self, election: &ElectionName, subject: &JudgedCheckpoint) -> Verdict {
         let key = key(election, subject);
         let question = json!({
             "type": "checkpoint", "key": key, "election": election, "leader": subject.leader,
@@ -87,7 +87,7 @@ impl Webhook {
 }
 
 /// What tells a question from all others, however often it is asked.
-fn key(election: &ElectionName, subject: &Subject) -> String {
+fn key(election: &ElectionName, subject: &JudgedCheckpoint) -> String {
     format!("{election}:{}:{}:{}", subject.token, subject.checkpoint.seq, subject.checkpoint.hash)
 }
 
@@ -96,14 +96,14 @@ fn key(election: &ElectionName, subject: &Subject) -> String {
 struct Answer {
     /// That of the question.
     key: String,
-    verdict: Word,
+    verdict: AnswerVerdict,
     #[serde(default)]
     reason: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Word {
+enum AnswerVerdict {
     Pass,
     Fail,
 }
@@ -118,9 +118,9 @@ fn read(answer: &[u8], key: &str) -> Result<Verdict, String> {
     // One line, as of a command.
     let reason = short(answer.reason.split_whitespace().collect::<Vec<_>>().join(" "));
     Ok(match answer.verdict {
-        Word::Pass => Verdict::Good(reason),
-        Word::Fail if reason.is_empty() => Verdict::Bad("it gave no reason".to_string()),
-        Word::Fail => Verdict::Bad(reason),
+        AnswerVerdict::Pass => Verdict::Good(reason),
+        AnswerVerdict::Fail if reason.is_empty() => Verdict::Bad("it gave no reason".to_string()),
+        AnswerVerdict::Fail => Verdict::Bad(reason),
     })
 }
 

@@ -8,8 +8,8 @@ use baton_peer::MAX_MEMBERS;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::paper::{Paper, shown};
 use super::progress::Bar;
+use super::report_files::{ReportFiles, shown};
 use crate::context::Global;
 use crate::exit::Exit;
 use crate::output::{Failure, Outcome, Output};
@@ -39,7 +39,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "NAME")]
     scenario: Vec<Scenario>,
     #[command(flatten)]
-    paper: Paper,
+    paper: ReportFiles,
 }
 
 impl Compare {
@@ -103,7 +103,7 @@ impl Compare {
         ];
         words.extend(self.algorithm.iter().map(|algorithm| ("algorithm", algorithm.to_string())));
         words.extend(self.scenario.iter().map(|scenario| ("scenario", scenario.to_string())));
-        format!("baton lab compare{}", Paper::command(&words))
+        format!("baton lab compare{}", ReportFiles::command(&words))
     }
 }
 

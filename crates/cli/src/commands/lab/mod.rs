@@ -1,13 +1,13 @@
 //! `baton lab`: the laboratory, one file per subcommand. It touches no store and no network.
 
 mod compare;
-mod paper;
 mod progress;
 mod replay;
+mod report_files;
 mod run;
 mod scale;
+mod setup_options;
 mod tune;
-mod wishes;
 
 use clap::{Args, Subcommand};
 

@@ -6,8 +6,8 @@ use baton_lab::{Entry, EventKind, Outcome as Played, Timeline, svg, watch};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::paper::{check_file, save};
-use super::wishes::Chosen;
+use super::report_files::{check_file, save};
+use super::setup_options::SetupOptions;
 use crate::context::Global;
 use crate::exit::Exit;
 use crate::output::{Failure, Outcome, Output};
@@ -21,7 +21,7 @@ Examples:
 What is replayed is the same every time, on every machine, with the same version of Baton. Exits 1 if the run breaks a promise.")]
 pub(crate) struct Replay {
     #[command(flatten)]
-    chosen: Chosen,
+    chosen: SetupOptions,
     /// Which run
     #[arg(long, value_name = "N")]
     seed: u64,

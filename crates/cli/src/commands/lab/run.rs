@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::progress::Bar;
-use super::wishes::Chosen;
+use super::setup_options::SetupOptions;
 use crate::context::Global;
 use crate::exit::Exit;
 use crate::output::{Failure, Outcome, Output};
@@ -25,7 +25,7 @@ chaos, with every promise checked after every event, then healing, after which t
 that breaks ends it with exit code 1 and the line that replays that run exactly.")]
 pub(crate) struct Run {
     #[command(flatten)]
-    chosen: Chosen,
+    chosen: SetupOptions,
     /// How many seeds
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,

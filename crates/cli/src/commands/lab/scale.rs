@@ -4,8 +4,8 @@ use baton_lab::scale::{Load, Outcome as Seen, Setup, Shape, page, run, table};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::paper::{Paper, shown};
 use super::progress::Bar;
+use super::report_files::{ReportFiles, shown};
 use crate::context::Global;
 use crate::exit::Exit;
 use crate::output::{Failure, Outcome, Output};
@@ -35,7 +35,7 @@ pub(crate) struct Scale {
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
-    paper: Paper,
+    paper: ReportFiles,
 }
 
 /// The most fleets of one call.
@@ -96,7 +96,7 @@ impl Scale {
             ("process-capacity", self.process_capacity.to_string()),
             ("seed", self.seed.to_string()),
         ];
-        format!("baton lab scale{}", Paper::command(&words))
+        format!("baton lab scale{}", ReportFiles::command(&words))
     }
 }
 

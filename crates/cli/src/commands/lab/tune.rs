@@ -10,7 +10,7 @@ use baton_lab::tune::{
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::paper::{Paper, check_file, save, shown};
+use super::report_files::{ReportFiles, check_file, save, shown};
 use crate::context::Global;
 use crate::exit::Exit;
 use crate::output::{Failure, Outcome, Output};
@@ -50,7 +50,7 @@ pub(crate) struct Tune {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     #[command(flatten)]
-    paper: Paper,
+    paper: ReportFiles,
 }
 
 /// Pauses, or none: clap takes an `Option` for something that may be left out.
@@ -104,7 +104,7 @@ impl Tune {
             ("nodes", self.nodes.to_string()),
         ];
         let datagrams = if self.datagrams { " --datagrams" } else { "" };
-        format!("baton lab tune{}{datagrams}", Paper::command(&words))
+        format!("baton lab tune{}{datagrams}", ReportFiles::command(&words))
     }
 }
 

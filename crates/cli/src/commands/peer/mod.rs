@@ -1,11 +1,11 @@
 //! `baton peer`: a member of a group that elects its leader by messages alone, and runs CMD while it leads.
 
-mod ask;
+mod events;
 mod network;
 mod options;
+mod query;
 mod report;
-mod seen;
-mod voice;
+mod status;
 mod work;
 
 use std::path::PathBuf;
@@ -23,9 +23,9 @@ use crate::context::{Global, NoStore};
 use crate::exit::Exit;
 use crate::output::{Failure, Outcome, Output};
 use crate::warden_process;
+use events::EventPrinter;
 use network::Network;
-use options::{Known, Rhythm, Settled};
-use voice::Voice;
+use options::{Authentication, MemberSetup, TimingOptions};
 use work::Work;
 
 #[derive(Args, Debug)]
@@ -70,16 +70,16 @@ pub(crate) fn misplaced(matches: &ArgMatches) -> Option<String> {
 #[derive(Subcommand, Debug)]
 enum Action {
     /// Show the state of a running member, and the leader it knows
-    Status(seen::Status),
+    Status(status::Status),
     /// Hand the leadership over, after its work has stopped
-    Transfer(ask::Transfer),
+    Transfer(query::Transfer),
     /// Add and remove members, one at a time
-    Members(ask::Members),
+    Members(query::Members),
 }
 
 /// What every member must be told. None where another command is given.
 #[derive(Args, Clone, Copy, Debug)]
-struct Who {
+struct MemberIdentity {
     /// The algorithm: raft and paxos have one leader at most; bully and ring may have two
     #[arg(long, value_name = "NAME", value_parser = algorithms())]
     algorithm: Algorithm,
@@ -91,7 +91,7 @@ struct Who {
 #[derive(Args, Debug)]
 struct Lead {
     #[command(flatten)]
-    who: Option<Who>,
+    who: Option<MemberIdentity>,
     /// A member: ID=HOST:PORT, and behind it ,witness or ,priority=N; repeat it for each
     #[arg(long = "peer", value_name = "MEMBER", conflicts_with = "members")]
     peers: Vec<ListedMember>,
@@ -123,13 +123,13 @@ struct Lead {
     #[arg(long)]
     once: bool,
     #[command(flatten)]
-    report: report::Report,
+    report: report::ReportOptions,
     #[command(flatten)]
     network: Network,
     #[command(flatten)]
-    rhythm: Rhythm,
+    timing_options: TimingOptions,
     #[command(flatten)]
-    known: Known,
+    known: Authentication,
     /// The command to run while leading; a witness needs none
     #[arg(last = true, value_name = "CMD", required_unless_present = "witness")]
     command: Vec<String>,
@@ -142,7 +142,7 @@ fn algorithms() -> impl TypedValueParser<Value = Algorithm> {
 /// Runs a member, whatever its algorithm.
 struct Member<'a> {
     lead: &'a Lead,
-    settled: Settled,
+    settled: MemberSetup,
     output: Output,
 }
 
@@ -174,14 +174,14 @@ impl Lead {
             return Err(Failure::usage("nothing is asked for", "see baton peer --help"));
         };
         self.report.check()?;
-        let settled = Settled::of(self, who.id)?;
+        let settled = MemberSetup::of(self, who.id)?;
         who.algorithm.visit(Member { lead: self, settled, output }).await
     }
 
-    async fn run<M: Machine>(&self, settled: Settled, output: Output) -> Outcome {
+    async fn run<M: Machine>(&self, settled: MemberSetup, output: Output) -> Outcome {
         let id = settled.node.config.id;
-        let voice = Voice::new(output, &self.group, id)?;
-        let work = Work::prepare(self, &settled, M::NAME, M::TERMS_ARE_TOKENS, voice.clone())?;
+        let events = EventPrinter::new(output, &self.group, id)?;
+        let work = Work::prepare(self, &settled, M::NAME, M::TERMS_ARE_TOKENS, events.clone())?;
         let timing = settled.node.config.timing;
         let node = Node::<M>::open(settled.node).map_err(|error| memory(&error))?;
         let size = node.group().size();
@@ -194,18 +194,18 @@ impl Lead {
             M::NAME,
             node.start_text(),
         );
-        voice.tell("started", None, &text);
+        events.tell("started", None, &text);
         if !M::TERMS_ARE_TOKENS {
             let text = format!("with {} two members may lead at once, and there is no token", M::NAME);
-            voice.tell("no-token", None, &format!("WARNING: {text}"));
+            events.tell("no-token", None, &format!("WARNING: {text}"));
         }
         if self.witness && !self.command.is_empty() {
-            voice.tell("unused", None, "WARNING: a witness never leads, so CMD is never run");
+            events.tell("unused", None, "WARNING: a witness never leads, so CMD is never run");
         }
         let running: RunningNode = node.run(transport, control, questions);
-        let _reporting = self.report.start(&self.group, id, running.leadership.clone(), voice.clone());
+        let _reporting = self.report.start(&self.group, id, running.leadership.clone(), events.clone());
         let outcome = work.run(running).await;
-        voice.finish();
+        events.finish();
         outcome
     }
 }

@@ -42,7 +42,7 @@ enum Kind {
 }
 
 /// How a member is reached, but for what depends on the algorithm.
-pub(super) enum Reached {
+pub(super) enum NetworkSetup {
     Tcp {
         id: NodeId,
         group: String,
@@ -61,7 +61,7 @@ pub(super) enum Reached {
     },
 }
 
-impl Reached {
+impl NetworkSetup {
     /// How member `id` is reached; `own` is what the list says of it.
     pub(super) fn of(
         lead: &Lead,
@@ -69,7 +69,7 @@ impl Reached {
         own: Option<&ListedMember>,
         others: &[Peer],
         timing: Timing,
-    ) -> Result<Reached, Failure> {
+    ) -> Result<NetworkSetup, Failure> {
         let (network, trust, group) = (lead.network.clone(), lead.known.trust()?, lead.group.to_string());
         all_of(network.transport, own.map(ListedMember::peer).iter().chain(others))?;
         match network.transport {
@@ -79,7 +79,7 @@ impl Reached {
                     refuse_outside(others)?;
                 }
                 let advertise = own.map(|own| own.address.clone());
-                Ok(Reached::Tcp { id, group, timing, listen, advertise, trust })
+                Ok(NetworkSetup::Tcp { id, group, timing, listen, advertise, trust })
             }
             Kind::Pilot => {
                 let secret = match trust {
@@ -97,7 +97,7 @@ impl Reached {
                 }
                 let priority = own.map(|own| own.member.priority).or(lead.priority).unwrap_or(0);
                 let address = own.and_then(|own| own.address.parse().ok());
-                Ok(Reached::Pilot { id, group, priority, network, address, secret })
+                Ok(NetworkSetup::Pilot { id, group, priority, network, address, secret })
             }
         }
     }
@@ -109,13 +109,13 @@ impl Reached {
         control: ControlHandle,
     ) -> Result<(Box<dyn Transport>, String), Failure> {
         match self {
-            Reached::Tcp { id, group, timing, listen, advertise, trust } => {
+            NetworkSetup::Tcp { id, group, timing, listen, advertise, trust } => {
                 let options = TcpOptions { id, group, terms, timing, listen, advertise, trust };
                 let tcp = Tcp::open(options, control).await.map_err(|error| closed(&error))?;
                 let local = tcp.local().to_string();
                 Ok((Box::new(tcp), local))
             }
-            Reached::Pilot { id, group, priority, network, address, secret } => {
+            NetworkSetup::Pilot { id, group, priority, network, address, secret } => {
                 let (socket, port) = (network.pilot_socket, network.pilot_port);
                 let options = PilotOptions { id, priority, group, terms, socket, port, address, secret };
                 let pilot = Pilot::open(options).await.map_err(|error| not_on_pilot(&error))?;

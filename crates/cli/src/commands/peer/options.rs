@@ -11,14 +11,14 @@ use baton_peer::{Config, Group, Member, NodeId, Timing};
 use clap::Args;
 
 use super::Lead;
-use super::network::Reached;
+use super::network::NetworkSetup;
 use crate::output::Failure;
 use crate::secrets;
 use crate::state_folder::state_root;
 
 /// How members know each other.
 #[derive(Args, Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct Authentication {
     /// A file with a secret that all members share and that authenticates them
     #[arg(long, value_name = "FILE", help_heading = "Authentication", conflicts_with = "tls_cert")]
     secret_file: Option<PathBuf>,
@@ -33,7 +33,7 @@ pub(super) struct Known {
     tls_ca: Option<PathBuf>,
 }
 
-impl Known {
+impl Authentication {
     pub(super) fn trust(&self) -> Result<Trust, Failure> {
         if let Some(file) = &self.secret_file {
             let text = secrets::read(file)?;
@@ -60,7 +60,7 @@ impl Known {
 
 /// How often the leader is heard, and how long its silence is borne. The same for all members.
 #[derive(Args, Clone, Debug)]
-pub(super) struct Rhythm {
+pub(super) struct TimingOptions {
     /// For machines on one network: heartbeats every 50ms, timeouts of 150ms to 300ms
     #[arg(long, help_heading = "Rhythm, the same for all members")]
     lan: bool,
@@ -78,7 +78,7 @@ fn range(text: &str) -> Result<(Span, Span), String> {
     Ok((span(min)?, span(max)?))
 }
 
-impl Rhythm {
+impl TimingOptions {
     pub(super) fn timing(&self) -> Result<Timing, Failure> {
         let mut timing = if self.lan { Timing::LAN } else { Timing::AGENTS };
         timing.heartbeat = self.heartbeat.unwrap_or(timing.heartbeat);
@@ -92,22 +92,22 @@ impl Rhythm {
 }
 
 /// Everything that the member is told.
-pub(super) struct Settled {
+pub(super) struct MemberSetup {
     pub(super) node: NodeOptions,
-    pub(super) reached: Reached,
+    pub(super) reached: NetworkSetup,
     pub(super) grace: Span,
 }
 
-impl Settled {
-    pub(super) fn of(lead: &Lead, id: NodeId) -> Result<Settled, Failure> {
+impl MemberSetup {
+    pub(super) fn of(lead: &Lead, id: NodeId) -> Result<MemberSetup, Failure> {
         let listed = listed(lead)?;
         let own = listed.iter().find(|listed| listed.member.id == id);
         let members = members(lead, id, &listed, own)?;
-        let timing = lead.rhythm.timing()?;
+        let timing = lead.timing_options.timing()?;
         let grace = grace(lead, timing.timeout_min)?;
         let others: Vec<Peer> =
             listed.iter().filter(|listed| listed.member.id != id).map(ListedMember::peer).collect();
-        let reached = Reached::of(lead, id, own, &others, timing)?;
+        let reached = NetworkSetup::of(lead, id, own, &others, timing)?;
         let group = Group::founded(members)
             .map_err(|error| Failure::usage(error.to_string(), "see --peer, --members and --witness"))?;
         let folder = lead.data.clone().map_or_else(|| default_folder(lead.group.as_str(), id), Ok)?;
@@ -120,7 +120,7 @@ impl Settled {
             members_file: lead.members.clone(),
             never_leads: lead.witness,
         };
-        Ok(Settled { node, reached, grace })
+        Ok(MemberSetup { node, reached, grace })
     }
 }
 

@@ -13,7 +13,7 @@ use clap::Args;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::voice::Voice;
+use super::events::EventPrinter;
 use crate::output::Failure;
 
 /// How long a server that is away is left alone.
@@ -21,22 +21,22 @@ const AGAIN: Duration = Duration::from_secs(2);
 
 /// The server that gets reports of this member.
 #[derive(Args, Clone, Debug)]
-pub(super) struct Report {
+pub(super) struct ReportOptions {
     /// Report to the Baton server at this URL whether this member leads, so that it can warn of two leaders
     #[arg(long, value_name = "URL")]
     report: Option<String>,
 }
 
 /// Goes on until it is dropped.
-pub(super) struct Reporting(Option<JoinHandle<()>>);
+pub(super) struct ReportTask(Option<JoinHandle<()>>);
 
-impl Drop for Reporting {
+impl Drop for ReportTask {
     fn drop(&mut self) {
         self.0.iter().for_each(JoinHandle::abort);
     }
 }
 
-impl Report {
+impl ReportOptions {
     /// Refuses what is no server.
     pub(super) fn check(&self) -> Result<(), Failure> {
         match self.report.as_deref() {
@@ -50,19 +50,19 @@ impl Report {
         }
     }
 
-    /// Tells from here on what stands on the desk.
+    /// Reports the status and each change of it.
     pub(super) fn start(
         &self,
         group: &ElectionName,
         id: NodeId,
-        desk: watch::Receiver<LeadershipStatus>,
-        voice: Voice,
-    ) -> Reporting {
+        status: watch::Receiver<LeadershipStatus>,
+        events: EventPrinter,
+    ) -> ReportTask {
         let told = self.report.clone().map(|url| {
             let group = group.clone();
-            tokio::spawn(async move { keep_telling(&url, &group, id, desk, &voice).await })
+            tokio::spawn(async move { keep_telling(&url, &group, id, status, &events).await })
         });
-        Reporting(told)
+        ReportTask(told)
     }
 }
 
@@ -70,20 +70,20 @@ async fn keep_telling(
     url: &str,
     group: &ElectionName,
     id: NodeId,
-    mut desk: watch::Receiver<LeadershipStatus>,
-    voice: &Voice,
+    mut status: watch::Receiver<LeadershipStatus>,
+    events: &EventPrinter,
 ) {
     let mut reached = true;
     loop {
         match announce(url, id).await {
             Ok(session) => {
-                voice.tell("reports", None, &format!("member {id} tells {url} whether it leads"));
-                return tell(&session, group, &mut desk).await;
+                events.tell("reports", None, &format!("member {id} tells {url} whether it leads"));
+                return tell(&session, group, &mut status).await;
             }
             Err(why) => {
                 // Once is enough.
                 if std::mem::replace(&mut reached, false) {
-                    voice.tell("unreported", None, &format!("{url} cannot be told who leads: {why}"));
+                    events.tell("unreported", None, &format!("{url} cannot be told who leads: {why}"));
                 }
             }
         }
@@ -98,17 +98,17 @@ async fn announce(url: &str, id: NodeId) -> Result<Session, String> {
 }
 
 /// The session says it again with every heartbeat, and is announced anew if the server forgot it.
-async fn tell(session: &Session, group: &ElectionName, desk: &mut watch::Receiver<LeadershipStatus>) {
+async fn tell(session: &Session, group: &ElectionName, status: &mut watch::Receiver<LeadershipStatus>) {
     let mut told = None;
     loop {
-        let term = desk.borrow_and_update().current.map(|office| office.term);
+        let term = status.borrow_and_update().current.map(|snapshot| snapshot.term);
         if told != Some(term) {
             let leads = term.map(|term| LeadershipClaim { election: group.clone(), term: term.0 });
             // One is never too many.
             let _ = session.avow(leads.into_iter().collect());
             told = Some(term);
         }
-        if desk.changed().await.is_err() {
+        if status.changed().await.is_err() {
             let _ = session.avow(Vec::new());
             return;
         }

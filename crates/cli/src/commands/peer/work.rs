@@ -16,14 +16,14 @@ use baton_warden::{
     WardenHandle,
 };
 
-use super::options::Settled;
-use super::voice::Voice;
+use super::events::EventPrinter;
+use super::options::MemberSetup;
 use super::{Lead, memory};
 use crate::commands::run::signals::Signals;
 use crate::exit::Exit;
 use crate::output::{Failure, Outcome};
 use crate::suspend;
-use crate::warden_process::{self, Duty, Given, GivesBack, RunFolder, boot_time};
+use crate::warden_process::{self, CommandSetup, Duty, Holding, RunFolder, boot_time};
 
 /// What another run of CMD around us left in our environment.
 const OTHERS: [&str; 15] = [
@@ -54,8 +54,8 @@ pub(super) struct Work<'a> {
     tokens: bool,
     timing: Timing,
     grace: Span,
-    voice: Voice,
-    household: ChildRegistry,
+    events: EventPrinter,
+    children: ChildRegistry,
     signals: Signals,
     /// The leadership under which CMD has run: it does not run twice under one token.
     spent: u64,
@@ -64,7 +64,7 @@ pub(super) struct Work<'a> {
 }
 
 /// How the wait for a leadership ended.
-enum Waited {
+enum WaitEnd {
     Leads(LeadershipSnapshot),
     /// A signal ended it; the exit code that goes with it.
     AskedToStop(u8),
@@ -73,7 +73,7 @@ enum Waited {
 }
 
 /// Why CMD is being stopped.
-enum Stopping {
+enum StopReason {
     /// A signal asked for it, or Ctrl-C at CMD's terminal.
     Asked,
     /// Ctrl-Z at CMD's terminal asked for it.
@@ -89,13 +89,13 @@ enum Stopping {
 impl<'a> Work<'a> {
     pub(super) fn prepare(
         lead: &'a Lead,
-        settled: &Settled,
+        settled: &MemberSetup,
         algorithm: &'static str,
         tokens: bool,
-        voice: Voice,
+        events: EventPrinter,
     ) -> Result<Work<'a>, Failure> {
         let (timing, grace) = (settled.node.config.timing, settled.grace);
-        let (household, signals) = (ChildRegistry::open()?, Signals::listen()?);
+        let (children, signals) = (ChildRegistry::open()?, Signals::listen()?);
         Ok(Work {
             lead,
             id: settled.node.config.id,
@@ -103,8 +103,8 @@ impl<'a> Work<'a> {
             tokens,
             timing,
             grace,
-            voice,
-            household,
+            events,
+            children,
             signals,
             spent: 0,
             ran: false,
@@ -118,53 +118,54 @@ impl<'a> Work<'a> {
         }
         loop {
             let folder = RunFolder::make()?;
-            let given = Given { heard: false, terminal: true, hidden: &OTHERS };
-            let mut ward = warden_process::prepare(self.household, &folder, given).await?;
-            let office = match self.wait(&mut running, &mut ward).await? {
-                Waited::Leads(office) => office,
-                Waited::WardenGone => continue,
-                Waited::AskedToStop(code) => {
-                    let _ = ward.dismiss().await;
+            let given = CommandSetup { heard: false, terminal: true, hidden: &OTHERS };
+            let mut warden = warden_process::prepare(self.children, &folder, given).await?;
+            let snapshot = match self.wait(&mut running, &mut warden).await? {
+                WaitEnd::Leads(snapshot) => snapshot,
+                WaitEnd::WardenGone => continue,
+                WaitEnd::AskedToStop(code) => {
+                    let _ = warden.dismiss().await;
                     self.leave(running).await;
-                    self.voice.tell("stopped", None, self.stopped());
+                    self.events.tell("stopped", None, self.stopped());
                     return Ok(Exit::Command(code));
                 }
             };
             if self.tokens {
-                self.spent = office.serial;
+                self.spent = snapshot.serial;
             }
             self.ran = true;
-            let (code, stopping) = Turn::begin(&mut self, &mut running, &folder, ward, office).await?;
+            let (code, stopping) =
+                CommandRun::begin(&mut self, &mut running, &folder, warden, snapshot).await?;
             match stopping {
-                None | Some(Stopping::Asked) => {
+                None | Some(StopReason::Asked) => {
                     self.leave(running).await;
                     let why = if stopping.is_none() {
                         format!("CMD ended with exit code {code}")
                     } else {
                         "asked to stop".to_string()
                     };
-                    self.voice.tell("left", Some(office.term), &format!("left the group ({why})"));
+                    self.events.tell("left", Some(snapshot.term), &format!("left the group ({why})"));
                     return Ok(Exit::Command(code));
                 }
-                Some(Stopping::Suspended) => {
-                    if !self.suspend(&running, &office).await? {
+                Some(StopReason::Suspended) => {
+                    if !self.suspend(&running, &snapshot).await? {
                         self.leave(running).await;
                         return Ok(Exit::Command(suspend::SUSPENDED));
                     }
                 }
-                Some(Stopping::HandOver) => {
+                Some(StopReason::HandOver) => {
                     let text = "CMD has stopped; the leadership is handed over";
-                    self.voice.tell("handed-over", Some(office.term), text);
-                    running.work.stopped(office.serial).await;
+                    self.events.tell("handed-over", Some(snapshot.term), text);
+                    running.work.stopped(snapshot.serial).await;
                 }
                 // What became of the member is more than that it lost its leadership. Nobody has heard it yet: who had would know that it failed.
-                Some(Stopping::Lost(_)) if running.task.is_finished() => {
+                Some(StopReason::Lost(_)) if running.task.is_finished() => {
                     return Err(failure(running.task.await));
                 }
-                Some(Stopping::Failed(failure)) => return Err(failure),
-                Some(Stopping::Lost(why)) => {
-                    if !self.lead.once || self.voice.is_json() {
-                        self.voice.tell("lost", Some(office.term), &format!("lost the leadership: {why}"));
+                Some(StopReason::Failed(failure)) => return Err(failure),
+                Some(StopReason::Lost(why)) => {
+                    if !self.lead.once || self.events.is_json() {
+                        self.events.tell("lost", Some(snapshot.term), &format!("lost the leadership: {why}"));
                     }
                     if self.lead.once {
                         self.leave(running).await;
@@ -173,11 +174,11 @@ impl<'a> Work<'a> {
                     if let Some(code) = self.signals.asked() {
                         self.leave(running).await;
                         let text = "asked to stop; it does not stand again";
-                        self.voice.tell("stopped", Some(office.term), text);
+                        self.events.tell("stopped", Some(snapshot.term), text);
                         return Ok(Exit::Command(code));
                     }
                     if self.tokens {
-                        running.work.resign(office.serial).await;
+                        running.work.resign(snapshot.serial).await;
                     }
                 }
             }
@@ -185,13 +186,13 @@ impl<'a> Work<'a> {
     }
 
     /// Ctrl-Z ended CMD: gives the leadership up and waits for the shell; `false` if there is none.
-    async fn suspend(&self, running: &RunningNode, office: &LeadershipSnapshot) -> Result<bool, Failure> {
+    async fn suspend(&self, running: &RunningNode, snapshot: &LeadershipSnapshot) -> Result<bool, Failure> {
         if self.tokens {
-            running.work.resign(office.serial).await;
+            running.work.resign(snapshot.serial).await;
         }
         let text = "Ctrl-Z ended CMD; it stands again once the shell continues it";
-        self.voice.tell("suspended", Some(office.term), text);
-        self.voice.finish();
+        self.events.tell("suspended", Some(snapshot.term), text);
+        self.events.finish();
         suspend::until_continued().await
     }
 
@@ -215,32 +216,36 @@ impl<'a> Work<'a> {
             tokio::select! {
                 code = self.signals.next() => {
                     self.leave(running).await;
-                    self.voice.tell("stopped", None, "the witness has left");
+                    self.events.tell("stopped", None, "the witness has left");
                     return Ok(Exit::Command(code));
                 }
-                Some(event) = running.events.recv() => self.voice.pass_on(&event),
+                Some(event) = running.events.recv() => self.events.pass_on(&event),
                 ended = &mut running.task => return Err(failure(ended)),
             }
         }
     }
 
     /// Waits for a leadership that nobody wants to hand over.
-    async fn wait(&mut self, running: &mut RunningNode, ward: &mut WardenHandle) -> Result<Waited, Failure> {
+    async fn wait(
+        &mut self,
+        running: &mut RunningNode,
+        warden: &mut WardenHandle,
+    ) -> Result<WaitEnd, Failure> {
         loop {
             if let Some(code) = self.signals.asked() {
-                return Ok(Waited::AskedToStop(code));
+                return Ok(WaitEnd::AskedToStop(code));
             }
-            let desk = *running.leadership.borrow_and_update();
-            match desk.current {
-                Some(office) if office.stop => running.work.stopped(office.serial).await,
-                Some(office) if office.serial > self.spent => return Ok(Waited::Leads(office)),
+            let status = *running.leadership.borrow_and_update();
+            match status.current {
+                Some(snapshot) if snapshot.stop => running.work.stopped(snapshot.serial).await,
+                Some(snapshot) if snapshot.serial > self.spent => return Ok(WaitEnd::Leads(snapshot)),
                 Some(_) | None => {}
             }
             tokio::select! {
                 _ = running.leadership.changed() => {}
-                code = self.signals.next() => return Ok(Waited::AskedToStop(code)),
-                _ = ward.next_report() => return Ok(Waited::WardenGone),
-                Some(event) = running.events.recv() => self.voice.pass_on(&event),
+                code = self.signals.next() => return Ok(WaitEnd::AskedToStop(code)),
+                _ = warden.next_report() => return Ok(WaitEnd::WardenGone),
+                Some(event) = running.events.recv() => self.events.pass_on(&event),
                 ended = &mut running.task => return Err(failure(ended)),
             }
         }
@@ -256,8 +261,8 @@ impl<'a> Work<'a> {
     }
 
     /// When CMD must be gone, for the warden. Where there is no lease: soon after nobody renews it.
-    fn deadline(&self, office: &LeadershipSnapshot) -> Moment {
-        office.until.unwrap_or_else(|| boot::now() + self.timing.timeout_max)
+    fn deadline(&self, snapshot: &LeadershipSnapshot) -> Moment {
+        snapshot.until.unwrap_or_else(|| boot::now() + self.timing.timeout_max)
     }
 }
 
@@ -271,38 +276,39 @@ fn failure(ended: Result<Result<(), NodeError>, tokio::task::JoinError>) -> Fail
 }
 
 /// One run of CMD, under one leadership.
-struct Turn<'a, 'b> {
+struct CommandRun<'a, 'b> {
     work: &'a mut Work<'b>,
     running: &'a mut RunningNode,
-    ward: WardenHandle,
-    office: LeadershipSnapshot,
-    stopping: Option<Stopping>,
+    warden: WardenHandle,
+    snapshot: LeadershipSnapshot,
+    stopping: Option<StopReason>,
     /// A signal came while CMD ran.
     asked: bool,
     /// There is nothing more to hear of the leadership.
     deaf: bool,
 }
 
-impl Turn<'_, '_> {
+impl CommandRun<'_, '_> {
     /// Runs CMD until nothing of it is left.
     async fn begin(
         work: &mut Work<'_>,
         running: &mut RunningNode,
         folder: &RunFolder,
-        ward: WardenHandle,
-        office: LeadershipSnapshot,
-    ) -> Result<(u8, Option<Stopping>), Failure> {
-        let mut turn = Turn { work, running, ward, office, stopping: None, asked: false, deaf: false };
+        warden: WardenHandle,
+        snapshot: LeadershipSnapshot,
+    ) -> Result<(u8, Option<StopReason>), Failure> {
+        let mut turn =
+            CommandRun { work, running, warden, snapshot, stopping: None, asked: false, deaf: false };
         let sign = turn.sign(folder);
         let start = turn.start(folder);
-        let started = turn.ward.show(sign).and_then(|()| turn.ward.start(start));
+        let started = turn.warden.show(sign).and_then(|()| turn.warden.start(start));
         started.map_err(|error| Failure::new(Exit::Usage, "warden", error.to_string(), "see what CMD is"))?;
         let code = turn.watch_over(folder).await?;
-        let Turn { ward, stopping, work, .. } = turn;
-        let _ = ward.dismiss().await;
+        let CommandRun { warden, stopping, work, .. } = turn;
+        let _ = warden.dismiss().await;
         let stopping = match stopping {
-            Some(Stopping::Suspended) if work.lead.once => {
-                Some(Stopping::Lost("Ctrl-Z ended CMD".to_string()))
+            Some(StopReason::Suspended) if work.lead.once => {
+                Some(StopReason::Lost("Ctrl-Z ended CMD".to_string()))
             }
             stopping => stopping,
         };
@@ -310,14 +316,14 @@ impl Turn<'_, '_> {
     }
 
     fn sign(&self, folder: &RunFolder) -> StatusFiles {
-        let token = SecretFile { path: folder.file("token"), text: format!("{}\n", self.office.term) };
+        let token = SecretFile { path: folder.file("token"), text: format!("{}\n", self.snapshot.term) };
         let papers = if self.work.tokens { vec![token] } else { Vec::new() };
         StatusFiles { mode: folder.file("mode"), secrets: papers, outlives_lease: false }
     }
 
     fn start(&self, folder: &RunFolder) -> Start {
         let path = |name: &str| folder.file(name).display().to_string();
-        let (lead, term) = (self.work.lead, self.office.term);
+        let (lead, term) = (self.work.lead, self.snapshot.term);
         let mut env = vec![
             ("BATON_ELECTION", lead.group.to_string()),
             ("BATON_AGENT", agent(self.work.id)),
@@ -326,15 +332,12 @@ impl Turn<'_, '_> {
         if self.work.tokens {
             env.extend([("BATON_TOKEN", term.to_string()), ("BATON_TOKEN_FILE", path("token"))]);
         }
-        let duty = Duty {
-            store: String::new(),
-            folder: folder.path().to_path_buf(),
-            gives_back: GivesBack::Nothing,
-        };
+        let duty =
+            Duty { store: String::new(), folder: folder.path().to_path_buf(), gives_back: Holding::Nothing };
         Start {
             command: lead.command.clone(),
             env: env.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
-            deadline: boot_time(self.work.deadline(&self.office)),
+            deadline: boot_time(self.work.deadline(&self.snapshot)),
             grace_ms: self.work.grace.as_millis(),
             ticket: duty.ticket(),
         }
@@ -347,12 +350,12 @@ impl Turn<'_, '_> {
         beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                news = self.ward.next_report() => match news {
+                news = self.warden.next_report() => match news {
                     Ok(WardenEvent::Told(Report::Started { .. })) => self.leading(),
                     Ok(WardenEvent::Told(Report::Ended { how, why })) => return self.ended(folder, &how, why),
                     Ok(WardenEvent::Told(Report::Unkillable { pid, name })) => {
                         let text = format!("cannot end process {pid} ({name}) of CMD; nothing is handed over while it lives");
-                        self.work.voice.tell("unkillable", None, &text);
+                        self.work.events.tell("unkillable", None, &text);
                     }
                     Ok(WardenEvent::Told(
                         Report::Kept { .. }
@@ -366,71 +369,71 @@ impl Turn<'_, '_> {
                         self.work.signals.note_interrupt();
                         self.stop_as_asked();
                     }
-                    Ok(WardenEvent::Asked(Request::Suspend)) => self.stop(Stopping::Suspended),
+                    Ok(WardenEvent::Asked(Request::Suspend)) => self.stop(StopReason::Suspended),
                     Ok(WardenEvent::Overdue | WardenEvent::Gone) | Err(_) => return Ok(self.seize().await),
                 },
                 changed = self.running.leadership.changed(), if !self.deaf => {
-                    let desk = *self.running.leadership.borrow_and_update();
+                    let status = *self.running.leadership.borrow_and_update();
                     match changed {
-                        Ok(()) => self.heed(desk),
+                        Ok(()) => self.heed(status),
                         // The task has ended, which is told below.
                         Err(_) => self.deaf = true,
                     }
                 }
-                _ = beats.tick(), if self.office.until.is_none() && self.stopping.is_none() => {
-                    let _ = self.ward.deadline(boot_time(self.work.deadline(&self.office)));
+                _ = beats.tick(), if self.snapshot.until.is_none() && self.stopping.is_none() => {
+                    let _ = self.warden.deadline(boot_time(self.work.deadline(&self.snapshot)));
                 }
                 _ = self.work.signals.next() => self.stop_as_asked(),
-                Some(event) = self.running.events.recv() => self.work.voice.pass_on(&event),
+                Some(event) = self.running.events.recv() => self.work.events.pass_on(&event),
                 ended = &mut self.running.task, if !self.running.task.is_finished() || self.stopping.is_none() => {
-                    self.stop(Stopping::Failed(failure(ended)));
+                    self.stop(StopReason::Failed(failure(ended)));
                 }
             }
         }
     }
 
     fn leading(&self) {
-        let (id, group, term) = (self.work.id, &self.work.lead.group, self.office.term);
+        let (id, group, term) = (self.work.id, &self.work.lead.group, self.snapshot.term);
         let text = match self.work.tokens {
             true => format!("member {id} leads {group} with token {term}"),
             false => format!("member {id} leads {group} ({}: without a token)", self.work.algorithm),
         };
-        self.work.voice.tell("leading", Some(term), &text);
+        self.work.events.tell("leading", Some(term), &text);
     }
 
     /// The shell says how the leadership stands.
-    fn heed(&mut self, desk: LeadershipStatus) {
-        match desk.current {
-            Some(office) if office.serial == self.office.serial => {
-                if office.until != self.office.until
-                    && let Some(until) = office.until
+    fn heed(&mut self, status: LeadershipStatus) {
+        match status.current {
+            Some(snapshot) if snapshot.serial == self.snapshot.serial => {
+                if snapshot.until != self.snapshot.until
+                    && let Some(until) = snapshot.until
                 {
-                    let _ = self.ward.deadline(boot_time(until));
+                    let _ = self.warden.deadline(boot_time(until));
                 }
-                self.office = office;
-                if office.stop {
-                    self.stop(Stopping::HandOver);
+                self.snapshot = snapshot;
+                if snapshot.stop {
+                    self.stop(StopReason::HandOver);
                 }
             }
             Some(_) | None => {
-                let why = match desk.ended {
-                    Some((serial, why)) if serial == self.office.serial => lost(why),
+                let why = match status.ended {
+                    Some((serial, why)) if serial == self.snapshot.serial => lost(why),
                     Some(_) | None => "the leadership is over".to_string(),
                 };
-                self.stop(Stopping::Lost(why));
+                self.stop(StopReason::Lost(why));
             }
         }
     }
 
     /// CMD must stop; the first reason stands, unless the leadership is lost before it is handed over, or what ended it turns out to be more
     /// than a loss.
-    fn stop(&mut self, why: Stopping) {
+    fn stop(&mut self, why: StopReason) {
         match (&self.stopping, &why) {
             (None, _)
-            | (Some(Stopping::HandOver), Stopping::Lost(_) | Stopping::Failed(_))
-            | (Some(Stopping::Lost(_)), Stopping::Failed(_)) => {
+            | (Some(StopReason::HandOver), StopReason::Lost(_) | StopReason::Failed(_))
+            | (Some(StopReason::Lost(_)), StopReason::Failed(_)) => {
                 if self.stopping.is_none() {
-                    let _ = self.ward.stop();
+                    let _ = self.warden.stop();
                 }
                 self.stopping = Some(why);
             }
@@ -442,12 +445,13 @@ impl Turn<'_, '_> {
     /// the rest of its grace at the first.
     fn stop_as_asked(&mut self) {
         if std::mem::replace(&mut self.asked, true) {
-            let _ = self.ward.kill();
+            let _ = self.warden.kill();
         }
         match self.stopping {
-            None => self.stop(Stopping::Asked),
-            Some(Stopping::HandOver) => self.stopping = Some(Stopping::Asked),
-            Some(Stopping::Asked | Stopping::Suspended | Stopping::Lost(_) | Stopping::Failed(_)) => {}
+            None => self.stop(StopReason::Asked),
+            Some(StopReason::HandOver) => self.stopping = Some(StopReason::Asked),
+            Some(StopReason::Asked | StopReason::Suspended | StopReason::Lost(_) | StopReason::Failed(_)) => {
+            }
         }
     }
 
@@ -459,7 +463,7 @@ impl Turn<'_, '_> {
                     true => "no majority answered in time",
                     false => "this process stood still for longer than a timeout",
                 };
-                self.stopping.get_or_insert(Stopping::Lost(lost.to_string()));
+                self.stopping.get_or_insert(StopReason::Lost(lost.to_string()));
             }
             (EndCause::Unshown, _) => {
                 return Err(Failure::new(
@@ -476,13 +480,13 @@ impl Turn<'_, '_> {
 
     /// The warden is dead or stopped: what it kept is ended from here.
     async fn seize(&mut self) -> u8 {
-        self.stopping.get_or_insert(Stopping::Lost("the warden was killed or stopped".to_string()));
+        self.stopping.get_or_insert(StopReason::Lost("the warden was killed or stopped".to_string()));
         loop {
-            match self.ward.seize().await {
+            match self.warden.seize().await {
                 Ok(()) => return 137,
                 // Nothing is handed over while something of CMD may be left.
                 Err(error) => {
-                    self.work.voice.tell("unkillable", None, &format!("cannot end CMD: {error}"));
+                    self.work.events.tell("unkillable", None, &format!("cannot end CMD: {error}"));
                 }
             }
         }

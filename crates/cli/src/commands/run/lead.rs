@@ -13,11 +13,11 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::Sleep;
 
 use super::files::Files;
-use super::hearing::Hearing;
-use super::office::{Office, Reported, Reporting};
-use super::once_per::Marking;
+use super::leadership::{LeadershipRun, PendingReport, ReportOutcome};
+use super::once_per::SlotClaim;
+use super::output_relay::OutputRelay;
 use super::read_only::Outage;
-use super::removal_rules::{Judged, Judging, LOOK_EVERY, Lookout, Question, Step};
+use super::removal_rules::{FileWatch, Judgement, JudgementStep, LOOK_EVERY, PendingJudgement, Question};
 use super::{OnOutage, Runner};
 use crate::exit::{Exit, Speaker};
 use crate::options::notify;
@@ -38,23 +38,23 @@ pub(super) enum Ending {
 }
 
 /// One run of CMD, under one leadership or several.
-pub(super) struct Turn<'a, 'b> {
+pub(super) struct CommandRun<'a, 'b> {
     pub(super) runner: &'a mut Runner<'b>,
     pub(super) folder: &'a RunFolder,
     pub(super) files: Files,
-    pub(super) lookout: Lookout,
+    pub(super) file_watch: FileWatch,
     /// Why CMD is being stopped, once it is.
-    pub(super) stopping: Option<Stopping>,
+    pub(super) stopping: Option<StopReason>,
     /// A signal came while CMD ran.
     asked: bool,
     /// The request that waits for the running validator.
     answer: Option<oneshot::Sender<(CommandExit, String)>>,
-    hearing: Hearing,
+    relay: OutputRelay,
     /// The slot that CMD runs in, until it is noted how it ended.
     pub(super) marked: Option<MarkedSlot>,
 }
 
-pub(super) enum Stopping {
+pub(super) enum StopReason {
     /// A signal asked for it, or Ctrl-C at CMD's terminal.
     Asked,
     /// Ctrl-Z at CMD's terminal asked for it.
@@ -64,7 +64,7 @@ pub(super) enum Stopping {
 }
 
 /// How a leadership ended.
-enum Watched {
+enum LeadershipEnd {
     /// With CMD, whose exit code this is. Nothing of it is left.
     Ended(u8),
     /// With the lease; CMD knows, and goes on. The reason.
@@ -76,101 +76,106 @@ impl Runner<'_> {
     pub(super) async fn lead(
         &mut self,
         folder: &RunFolder,
-        mut ward: WardenHandle,
+        mut warden: WardenHandle,
         grant: Grant,
     ) -> Result<Ending, Failure> {
         let files = Files::make(folder);
-        let mut office = match Office::take(self, folder, &files, grant) {
-            Ok(office) => office,
+        let mut leadership = match LeadershipRun::take(self, folder, &files, grant) {
+            Ok(leadership) => leadership,
             Err(baton::Error::Lost(why)) => return Ok(Ending::Lost(why)),
             Err(error) => return Err(Failure::from_error(&error, Speaker::Holder)),
         };
-        let marked = match self.mark(&office).await {
-            Ok(Marking::Unasked) => None,
-            Ok(Marking::Mine(marked)) => Some(marked),
-            Ok(Marking::Lost(why)) => return Ok(Ending::Lost(why)),
-            Ok(Marking::Over(over)) => {
+        let marked = match self.mark(&leadership).await {
+            Ok(SlotClaim::Unasked) => None,
+            Ok(SlotClaim::Mine(marked)) => Some(marked),
+            Ok(SlotClaim::Lost(why)) => return Ok(Ending::Lost(why)),
+            Ok(SlotClaim::Over(over)) => {
                 // Work that is done stays done, whoever looks at it afterwards.
                 let _ = match over.ended {
-                    Some(end) if end.success => office.lead.finish("the slot was run before").await,
-                    Some(_) | None => office.lead.release("the slot was run before").await,
+                    Some(end) if end.success => leadership.lead.finish("the slot was run before").await,
+                    Some(_) | None => leadership.lead.release("the slot was run before").await,
                 };
-                let _ = ward.dismiss().await;
+                let _ = warden.dismiss().await;
                 return self.tell_over(&over).map(Ending::NotRun);
             }
-            Ok(Marking::AskedToStop(code)) => {
-                let _ = office.lead.release("asked to stop").await;
-                let _ = ward.dismiss().await;
-                self.voice.tell("stopped", None, "stopped before the slot was marked; CMD was not run")?;
+            Ok(SlotClaim::AskedToStop(code)) => {
+                let _ = leadership.lead.release("asked to stop").await;
+                let _ = warden.dismiss().await;
+                self.events.tell("stopped", None, "stopped before the slot was marked; CMD was not run")?;
                 return Ok(Ending::NotRun(Exit::Command(code)));
             }
             Err(failure) => {
-                let _ = office.lead.release("the slot could not be marked").await;
-                let _ = ward.dismiss().await;
+                let _ = leadership.lead.release("the slot could not be marked").await;
+                let _ = warden.dismiss().await;
                 return Err(failure);
             }
         };
-        files.write_handover(office.lead.inherited())?;
-        let started =
-            ward.show(office.sign(&files)).and_then(|()| ward.start(office.start(&self.options.command)));
+        files.write_handover(leadership.lead.inherited())?;
+        let started = warden
+            .show(leadership.sign(&files))
+            .and_then(|()| warden.start(leadership.start(&self.options.command)));
         started.map_err(|error| Failure::new(Exit::Usage, "warden", error.to_string(), "see what CMD is"))?;
-        let token = office.lead.token();
+        let token = leadership.lead.token();
         let message = format!("{} leads {} with token {token}", self.bid.agent, self.options.election);
-        self.voice.tell("leading", Some(token), &message)?;
-        let (lookout, hearing) = (Lookout::new(&files), Hearing::begin(&mut ward)?);
-        let mut turn = Turn {
+        self.events.tell("leading", Some(token), &message)?;
+        let (file_watch, relay) = (FileWatch::new(&files), OutputRelay::begin(&mut warden)?);
+        let mut turn = CommandRun {
             runner: self,
             folder,
             files,
-            lookout,
+            file_watch,
             stopping: None,
             asked: false,
             answer: None,
-            hearing,
+            relay,
             marked,
         };
         let ending = loop {
-            let why = match turn.watch_over(&mut office, &mut ward).await? {
-                Watched::Ended(code) => break turn.finish(office, &mut ward, code).await?,
-                Watched::ReadOnly(why) => why,
+            let why = match turn.watch_over(&mut leadership, &mut warden).await? {
+                LeadershipEnd::Ended(code) => break turn.finish(leadership, &mut warden, code).await?,
+                LeadershipEnd::ReadOnly(why) => why,
             };
-            let token = office.lead.token();
+            let token = leadership.lead.token();
             // The lease runs out, and nobody gives it back before: CMD may take its grace to notice.
-            drop(office);
-            office = match turn.go_on_read_only(&mut ward, token, &why).await? {
-                Outage::Over(office) => *office,
+            drop(leadership);
+            leadership = match turn.go_on_read_only(&mut warden, token, &why).await? {
+                Outage::Over(leadership) => *leadership,
                 Outage::Ended(code) => break turn.finish_read_only(code, why)?,
             };
         };
-        let _ = ward.dismiss().await;
-        turn.hearing.end().await;
+        let _ = warden.dismiss().await;
+        turn.relay.end().await;
         Ok(ending)
     }
 }
 
-impl Turn<'_, '_> {
+impl CommandRun<'_, '_> {
     /// Until nothing of CMD is left, or CMD goes on without this leadership.
-    async fn watch_over(&mut self, office: &mut Office, ward: &mut WardenHandle) -> Result<Watched, Failure> {
-        let (mut status, mut terms) = (office.lead.status(), office.lead.validity());
+    async fn watch_over(
+        &mut self,
+        leadership: &mut LeadershipRun,
+        warden: &mut WardenHandle,
+    ) -> Result<LeadershipEnd, Failure> {
+        let (mut status, mut terms) = (leadership.lead.status(), leadership.lead.validity());
         let mut token = terms.borrow_and_update().token;
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                news = ward.next_report() => match news {
-                    Ok(WardenEvent::Told(Report::Started { .. })) => office.lead.serving(),
-                    Ok(WardenEvent::Told(Report::Leading)) => self.leads_again(&office.lead)?,
+                news = warden.next_report() => match news {
+                    Ok(WardenEvent::Told(Report::Started { .. })) => leadership.lead.serving(),
+                    Ok(WardenEvent::Told(Report::Leading)) => self.leads_again(&leadership.lead)?,
                     Ok(WardenEvent::Told(Report::ReadOnly)) if self.stopping.is_none() => {
-                        return Ok(Watched::ReadOnly(office.lead.why_not_renewed()));
+                        return Ok(LeadershipEnd::ReadOnly(leadership.lead.why_not_renewed()));
                     }
-                    Ok(WardenEvent::Told(Report::Ended { how, why })) => return self.ended(&how, why, office.lead.why_not_renewed()).map(Watched::Ended),
+                    Ok(WardenEvent::Told(Report::Ended { how, why })) => return self.ended(&how, why, leadership.lead.why_not_renewed()).map(LeadershipEnd::Ended),
                     Ok(WardenEvent::Told(Report::Validated { how, why, said })) => self.validated(how, why, said),
                     Ok(WardenEvent::Told(Report::Unkillable { pid, name })) => self.unkillable(pid, &name)?,
                     Ok(WardenEvent::Told(
                         Report::Kept { .. } | Report::Terminating { .. } | Report::ReadOnly | Report::Suspended,
                     )) => {}
-                    Ok(WardenEvent::Asked(request)) => self.heed_request(ward, Some(&office.lead), request),
-                    Ok(WardenEvent::Overdue | WardenEvent::Gone) | Err(_) => return self.seize(ward).await.map(Watched::Ended),
+                    Ok(WardenEvent::Asked(request)) => self.heed_request(warden, Some(&leadership.lead), request),
+                    Ok(WardenEvent::Overdue | WardenEvent::Gone) | Err(_) => return self.seize(warden).await.map(LeadershipEnd::Ended),
                 },
                 changed = status.changed() => {
                     let lost = match &*status.borrow_and_update() {
@@ -179,58 +184,58 @@ impl Turn<'_, '_> {
                     };
                     if changed.is_err() || lost.is_some() {
                         // It is over for good: there is nothing more to hear from it.
-                        status = unchanging(&office.lead);
+                        status = unchanging(&leadership.lead);
                         let ran_out = boot::now() >= terms.borrow().deadline;
                         if !(ran_out && self.runner.options.on_outage == OnOutage::ReadOnly) {
-                            self.stop_losing(ward, lost.unwrap_or_default());
+                            self.stop_losing(warden, lost.unwrap_or_default());
                         }
                         // Otherwise the warden has told CMD by then, and tells us, or it is overdue itself.
                     }
                 }
                 Ok(()) = terms.changed() => {
                     let terms = *terms.borrow_and_update();
-                    let _ = ward.deadline(boot_time(terms.deadline));
-                    region::note(&self.files.lease, &office.lead);
+                    let _ = warden.deadline(boot_time(terms.deadline));
+                    region::note(&self.files.lease, &leadership.lead);
                     if token != terms.token {
                         token = terms.token;
-                        let _ = ward.show(office.sign(&self.files));
+                        let _ = warden.show(leadership.sign(&self.files));
                     }
                 }
-                _ = self.runner.signals.next() => self.stop_as_asked(ward, Some(&office.lead)),
+                _ = self.runner.signals.next() => self.stop_as_asked(warden, Some(&leadership.lead)),
                 _ = looks.tick() => {
-                    self.look(office, ward.is_validating());
-                    if let Some(why) = self.failing(office) && self.stopping.is_none() {
-                        office.report(Finding::Dependency, &why);
-                        self.stop_losing(ward, why);
+                    self.look(leadership, warden.is_validating());
+                    if let Some(why) = self.failing(leadership) && self.stopping.is_none() {
+                        leadership.report(Finding::Dependency, &why);
+                        self.stop_losing(warden, why);
                     }
                 }
-                step = Judging::step(&mut office.judging) => match step {
-                    Step::Asks(question) => self.ask(ward, question),
-                    Step::Judged(judged) => {
-                        office.judging = None;
-                        self.end_validation(ward);
-                        self.heed(office, judged?)?;
+                step = PendingJudgement::step(&mut leadership.judging) => match step {
+                    JudgementStep::Asks(question) => self.ask(warden, question),
+                    JudgementStep::Done(judged) => {
+                        leadership.judging = None;
+                        self.end_validation(warden);
+                        self.heed(leadership, judged?)?;
                     }
                 },
-                reported = Reporting::of(&mut office.reporting) => {
-                    office.reporting = None;
-                    self.reported(office, ward, reported?)?;
+                reported = PendingReport::of(&mut leadership.reporting) => {
+                    leadership.reporting = None;
+                    self.reported(leadership, warden, reported?)?;
                 }
             }
         }
     }
 
     /// What became of a checkpoint, while CMD runs.
-    fn heed(&mut self, office: &mut Office, judged: Judged) -> Result<(), Failure> {
-        let sound = judged.published && office.judge.validator.is_some() && office.counts_verdicts;
-        let verdict = office.heed(self.runner, judged)?;
+    fn heed(&mut self, leadership: &mut LeadershipRun, judged: Judgement) -> Result<(), Failure> {
+        let sound = judged.published && leadership.judge.validator.is_some() && leadership.counts_verdicts;
+        let verdict = leadership.heed(self.runner, judged)?;
         if self.stopping.is_some() {
             return Ok(());
         }
         if let Some(verdict) = verdict {
-            office.report(Finding::Validation, &verdict);
+            leadership.report(Finding::Validation, &verdict);
         } else if sound {
-            office.report(Finding::Sound, "the validator is content");
+            leadership.report(Finding::Sound, "the validator is content");
         }
         Ok(())
     }
@@ -238,26 +243,26 @@ impl Turn<'_, '_> {
     /// What became of a report.
     fn reported(
         &mut self,
-        office: &Office,
-        ward: &mut WardenHandle,
-        reported: Reported,
+        leadership: &LeadershipRun,
+        warden: &mut WardenHandle,
+        reported: ReportOutcome,
     ) -> Result<(), Failure> {
-        let Reported { finding, detail, ended } = reported;
+        let ReportOutcome { finding, detail, ended } = reported;
         if finding != Finding::Validation || self.stopping.is_some() {
             return Ok(());
         }
         if ended {
-            self.stop_losing(ward, detail);
+            self.stop_losing(warden, detail);
             return Ok(());
         }
-        let (token, text) = (office.lead.token(), format!("{detail}; the leadership goes on"));
-        self.runner.voice.tell("bad-verdict", Some(token), &text)
+        let (token, text) = (leadership.lead.token(), format!("{detail}; the leadership goes on"));
+        self.runner.events.tell("bad-verdict", Some(token), &text)
     }
 
     /// The validator is needed: it works under the warden, as CMD does.
-    fn ask(&mut self, ward: &mut WardenHandle, question: Question) {
+    fn ask(&mut self, warden: &mut WardenHandle, question: Question) {
         // Without a warden the question is dropped, and with it the wait for an answer.
-        if ward.validate(question.validation).is_ok() {
+        if warden.validate(question.validation).is_ok() {
             self.answer = Some(question.answer);
         }
     }
@@ -269,27 +274,27 @@ impl Turn<'_, '_> {
     }
 
     /// Nobody waits for the validator any more.
-    pub(super) fn end_validation(&mut self, ward: &mut WardenHandle) {
+    pub(super) fn end_validation(&mut self, warden: &mut WardenHandle) {
         self.answer = None;
-        let _ = ward.end_validation();
+        let _ = warden.end_validation();
     }
 
     /// The leadership is lost: CMD must stop.
-    pub(super) fn stop_losing(&mut self, ward: &mut WardenHandle, why: String) {
-        self.stopping.get_or_insert(Stopping::Lost(why));
-        let _ = ward.stop();
-        self.end_validation(ward);
+    pub(super) fn stop_losing(&mut self, warden: &mut WardenHandle, why: String) {
+        self.stopping.get_or_insert(StopReason::Lost(why));
+        let _ = warden.stop();
+        self.end_validation(warden);
     }
 
     /// A signal says that CMD must stop; a second one, that it must stop at once. A CMD that is being ended for a loss keeps the rest
     /// of its grace at the first.
-    pub(super) fn stop_as_asked(&mut self, ward: &mut WardenHandle, lead: Option<&Leadership>) {
+    pub(super) fn stop_as_asked(&mut self, warden: &mut WardenHandle, lead: Option<&Leadership>) {
         self.drain(lead);
         if std::mem::replace(&mut self.asked, true) {
-            let _ = ward.kill();
+            let _ = warden.kill();
         } else if self.stopping.is_none() {
-            self.stopping = Some(Stopping::Asked);
-            let _ = ward.stop();
+            self.stopping = Some(StopReason::Asked);
+            let _ = warden.stop();
         }
     }
 
@@ -303,7 +308,7 @@ impl Turn<'_, '_> {
     /// The person at CMD's terminal wants CMD to stop.
     pub(super) fn heed_request(
         &mut self,
-        ward: &mut WardenHandle,
+        warden: &mut WardenHandle,
         lead: Option<&Leadership>,
         request: Request,
     ) {
@@ -311,11 +316,11 @@ impl Turn<'_, '_> {
         match request {
             Request::Interrupt => {
                 self.runner.signals.note_interrupt();
-                self.stop_as_asked(ward, lead);
+                self.stop_as_asked(warden, lead);
             }
             Request::Suspend if self.stopping.is_none() => {
-                self.stopping = Some(Stopping::Suspended);
-                let _ = ward.stop();
+                self.stopping = Some(StopReason::Suspended);
+                let _ = warden.stop();
             }
             Request::Suspend => {}
         }
@@ -343,20 +348,20 @@ impl Turn<'_, '_> {
             }
             (EndCause::Finished | EndCause::Stopped | EndCause::Orphaned, _) => return Ok(how.exit_code()),
         };
-        self.stopping.get_or_insert(Stopping::Lost(lost));
+        self.stopping.get_or_insert(StopReason::Lost(lost));
         Ok(how.exit_code())
     }
 
     /// The warden is dead or stopped: what it kept is ended from here.
-    pub(super) async fn seize(&mut self, ward: &mut WardenHandle) -> Result<u8, Failure> {
+    pub(super) async fn seize(&mut self, warden: &mut WardenHandle) -> Result<u8, Failure> {
         self.answer = None;
-        self.stopping.get_or_insert(Stopping::Lost("the warden was killed or stopped".to_string()));
+        self.stopping.get_or_insert(StopReason::Lost("the warden was killed or stopped".to_string()));
         loop {
-            match ward.seize().await {
+            match warden.seize().await {
                 Ok(()) => return Ok(137),
                 // Nothing is released while something of CMD may be left.
                 Err(error) => {
-                    self.runner.voice.tell("unkillable", None, &format!("cannot end CMD: {error}"))?
+                    self.runner.events.tell("unkillable", None, &format!("cannot end CMD: {error}"))?
                 }
             }
         }
@@ -365,35 +370,36 @@ impl Turn<'_, '_> {
     pub(super) fn unkillable(&self, pid: u32, name: &str) -> Result<(), Failure> {
         let text =
             format!("cannot end process {pid} ({name}) of CMD; the lease is not released while it lives");
-        self.runner.voice.tell("unkillable", None, &text)
+        self.runner.events.tell("unkillable", None, &text)
     }
 
     fn leads_again(&self, lead: &Leadership) -> Result<(), Failure> {
         lead.serving();
         let (agent, election, token) = (lead.agent(), lead.election(), lead.token());
         let text = format!("{agent} leads {election} again with token {token}");
-        self.runner.voice.tell("leading", Some(token), &text)
+        self.runner.events.tell("leading", Some(token), &text)
     }
 
     /// Looks for progress and for a new checkpoint.
-    fn look(&mut self, office: &mut Office, validating: bool) {
-        let sight = self.lookout.look(&self.files);
-        let heard = self.hearing.heard();
-        if sight.progress || heard {
-            office.lead.progress();
+    fn look(&mut self, leadership: &mut LeadershipRun, validating: bool) {
+        let changes = self.file_watch.look(&self.files);
+        let heard = self.relay.heard();
+        if changes.progress || heard {
+            leadership.lead.progress();
         }
-        let idle = office.judging.is_none() && office.reporting.is_none() && !validating;
+        let idle = leadership.judging.is_none() && leadership.reporting.is_none() && !validating;
         let free = self.stopping.is_none() && idle;
-        if let Some(mark) = sight.checkpoint.filter(|_| free) {
-            self.lookout.published(mark);
-            office.judging = Some(Judging::of_checkpoint(office.judge.clone(), office.lead.token()));
+        if let Some(mark) = changes.checkpoint.filter(|_| free) {
+            self.file_watch.published(mark);
+            leadership.judging =
+                Some(PendingJudgement::of_checkpoint(leadership.judge.clone(), leadership.lead.token()));
         }
     }
 
     /// What fails that the policy says a leader needs, if anything does.
-    fn failing(&self, office: &Office) -> Option<String> {
-        let failing = self.runner.attending.as_ref()?.said().borrow().failing();
-        let needed = office.depends.iter().find(|name| failing.contains(*name))?;
+    fn failing(&self, leadership: &LeadershipRun) -> Option<String> {
+        let failing = self.runner.described.as_ref()?.said().borrow().failing();
+        let needed = leadership.depends.iter().find(|name| failing.contains(*name))?;
         Some(format!("its dependency `{needed}` is failing"))
     }
 
@@ -401,47 +407,47 @@ impl Turn<'_, '_> {
     /// the grace, and a second signal ends the wait too. When this returns, nothing of the validator is left.
     async fn settle(
         &mut self,
-        office: &mut Office,
-        ward: &mut WardenHandle,
+        leadership: &mut LeadershipRun,
+        warden: &mut WardenHandle,
     ) -> Result<Option<String>, Failure> {
-        let (mut status, mut terms) = (office.lead.status(), office.lead.validity());
+        let (mut status, mut terms) = (leadership.lead.status(), leadership.lead.validity());
         let mut patience: Option<Pin<Box<Sleep>>> = None;
         let mut verdict = None;
-        while office.judging.is_some() || office.reporting.is_some() {
+        while leadership.judging.is_some() || leadership.reporting.is_some() {
             if let Status::Lost(why) = &*status.borrow_and_update() {
-                self.stopping.get_or_insert(Stopping::Lost(why.clone()));
+                self.stopping.get_or_insert(StopReason::Lost(why.clone()));
                 break;
             }
             if self.stopping.is_some() && patience.is_none() {
-                let grace = Duration::from_nanos(office.grace.as_nanos());
+                let grace = Duration::from_nanos(leadership.grace.as_nanos());
                 patience = Some(Box::pin(tokio::time::sleep(grace)));
             }
-            let validating = ward.is_validating();
+            let validating = warden.is_validating();
             tokio::select! {
-                step = Judging::step(&mut office.judging) => match step {
-                    Step::Asks(question) => self.ask(ward, question),
-                    Step::Judged(judged) => {
-                        office.judging = None;
-                        self.end_validation(ward);
-                        verdict = office.heed(self.runner, judged?)?;
+                step = PendingJudgement::step(&mut leadership.judging) => match step {
+                    JudgementStep::Asks(question) => self.ask(warden, question),
+                    JudgementStep::Done(judged) => {
+                        leadership.judging = None;
+                        self.end_validation(warden);
+                        verdict = leadership.heed(self.runner, judged?)?;
                     }
                 },
-                reported = Reporting::of(&mut office.reporting) => {
-                    office.reporting = None;
-                    self.reported(office, ward, reported?)?;
+                reported = PendingReport::of(&mut leadership.reporting) => {
+                    leadership.reporting = None;
+                    self.reported(leadership, warden, reported?)?;
                 }
-                news = ward.next_report() => match news {
+                news = warden.next_report() => match news {
                     Ok(WardenEvent::Told(Report::Validated { how, why, said })) => self.validated(how, why, said),
                     // The keys of a terminal whose CMD is gone.
                     Ok(WardenEvent::Told(_) | WardenEvent::Asked(_)) => {}
                     Ok(WardenEvent::Overdue | WardenEvent::Gone) | Err(_) => {
-                        self.seize(ward).await?;
+                        self.seize(warden).await?;
                         break;
                     }
                 },
                 // The warden would release what is not renewed.
                 Ok(()) = terms.changed() => {
-                    let _ = ward.deadline(boot_time(terms.borrow_and_update().deadline));
+                    let _ = warden.deadline(boot_time(terms.borrow_and_update().deadline));
                 }
                 _ = status.changed() => {}
                 // What is on its way to the store has its own bound.
@@ -450,27 +456,27 @@ impl Turn<'_, '_> {
                     if std::mem::replace(&mut self.asked, true) {
                         break;
                     }
-                    self.stopping.get_or_insert(Stopping::Asked);
+                    self.stopping.get_or_insert(StopReason::Asked);
                 }
             }
         }
-        if office.judging.take().is_some() {
+        if leadership.judging.take().is_some() {
             let text = "the checkpoint is not published: there was no time left to judge it";
-            self.runner.voice.tell("checkpoint-failed", None, text)?;
+            self.runner.events.tell("checkpoint-failed", None, text)?;
         }
-        self.without_validator(ward).await?;
+        self.without_validator(warden).await?;
         Ok(verdict)
     }
 
     /// Returns when nothing of the validator is left: it has the leader's papers.
-    async fn without_validator(&mut self, ward: &mut WardenHandle) -> Result<(), Failure> {
-        self.end_validation(ward);
-        while ward.is_validating() {
-            match ward.next_report().await {
+    async fn without_validator(&mut self, warden: &mut WardenHandle) -> Result<(), Failure> {
+        self.end_validation(warden);
+        while warden.is_validating() {
+            match warden.next_report().await {
                 Ok(WardenEvent::Told(Report::Unkillable { pid, name })) => self.unkillable(pid, &name)?,
                 Ok(WardenEvent::Told(_) | WardenEvent::Asked(_)) => {}
                 Ok(WardenEvent::Overdue | WardenEvent::Gone) | Err(_) => {
-                    self.seize(ward).await?;
+                    self.seize(warden).await?;
                 }
             }
         }
@@ -480,52 +486,55 @@ impl Turn<'_, '_> {
     /// Nothing of CMD is left: leaves the last checkpoint and gives the lease back.
     async fn finish(
         &mut self,
-        mut office: Office,
-        ward: &mut WardenHandle,
+        mut leadership: LeadershipRun,
+        warden: &mut WardenHandle,
         code: u8,
     ) -> Result<Ending, Failure> {
-        let mut verdict = self.settle(&mut office, ward).await?;
-        if let Some(mark) = self.lookout.last(&self.files) {
-            self.lookout.published(mark);
-            office.judging = Some(Judging::of_checkpoint(office.judge.clone(), office.lead.token()));
-            verdict = self.settle(&mut office, ward).await?.or(verdict);
+        let mut verdict = self.settle(&mut leadership, warden).await?;
+        if let Some(mark) = self.file_watch.last(&self.files) {
+            self.file_watch.published(mark);
+            leadership.judging =
+                Some(PendingJudgement::of_checkpoint(leadership.judge.clone(), leadership.lead.token()));
+            verdict = self.settle(&mut leadership, warden).await?.or(verdict);
         } else if code == 0 && self.stopping.is_none() && verdict.is_none() {
-            office.judging = Some(Judging::of_work(office.judge.clone()));
-            verdict = self.settle(&mut office, ward).await?;
+            leadership.judging = Some(PendingJudgement::of_work(leadership.judge.clone()));
+            verdict = self.settle(&mut leadership, warden).await?;
         }
-        self.without_validator(ward).await?;
+        self.without_validator(warden).await?;
         if let (Some(verdict), None) = (&verdict, &self.stopping) {
-            office.report(Finding::Validation, verdict);
-            self.settle(&mut office, ward).await?;
+            leadership.report(Finding::Validation, verdict);
+            self.settle(&mut leadership, warden).await?;
         }
-        self.note_end(&office, ward, code, verdict.is_none()).await?;
+        self.note_end(&leadership, warden, code, verdict.is_none()).await?;
         let reason = match &self.stopping {
             None => format!("CMD ended with exit code {code}"),
-            Some(Stopping::Asked) => "asked to stop".to_string(),
-            Some(Stopping::Suspended) => "stopped by Ctrl-Z".to_string(),
-            Some(Stopping::Lost(why)) => why.clone(),
+            Some(StopReason::Asked) => "asked to stop".to_string(),
+            Some(StopReason::Suspended) => "stopped by Ctrl-Z".to_string(),
+            Some(StopReason::Lost(why)) => why.clone(),
         };
-        let token = office.lead.token();
-        let wait = self.runner.options.telling.wait(&self.runner.context.coordinator)?;
+        let token = leadership.lead.token();
+        let wait = self.runner.options.notify.wait(&self.runner.context.coordinator)?;
         let is_done = code == 0 && self.stopping.is_none();
         let ended = if is_done { WorkEnded::Finished } else { WorkEnded::Stopped };
         let released = match wait {
-            None if is_done => office.lead.finish(&reason).await.map(|_| None),
-            None => office.lead.release(&reason).await.map(|_| None),
-            Some(wait) => office.lead.leave_telling(ended, &reason, wait).await.map(|(_, told)| Some(told)),
+            None if is_done => leadership.lead.finish(&reason).await.map(|_| None),
+            None => leadership.lead.release(&reason).await.map(|_| None),
+            Some(wait) => {
+                leadership.lead.leave_telling(ended, &reason, wait).await.map(|(_, told)| Some(told))
+            }
         };
         match self.stopping.take() {
-            Some(Stopping::Lost(why)) => Ok(Ending::Lost(why)),
-            stopping @ (None | Some(Stopping::Asked | Stopping::Suspended)) => {
+            Some(StopReason::Lost(why)) => Ok(Ending::Lost(why)),
+            stopping @ (None | Some(StopReason::Asked | StopReason::Suspended)) => {
                 let election = &self.runner.options.election;
                 let text = match released {
                     Ok(None) => format!("released {election} ({reason})"),
                     Ok(Some(told)) => format!("released {election} ({reason}); {}", notify::text(&told)),
                     Err(error) => format!("could not release {election}; its lease runs out: {error}"),
                 };
-                self.runner.voice.tell("released", Some(token), &text)?;
+                self.runner.events.tell("released", Some(token), &text)?;
                 match stopping {
-                    Some(Stopping::Suspended) => Ok(Ending::Suspended),
+                    Some(StopReason::Suspended) => Ok(Ending::Suspended),
                     None | Some(_) => Ok(Ending::Finished(code)),
                 }
             }

@@ -1,14 +1,14 @@
 //! `baton run`: wait for the turn, then run CMD while leading, and only then.
 
+pub(super) mod events;
 mod files;
-mod hearing;
 mod lead;
-mod office;
+mod leadership;
 pub(super) mod once_per;
+mod output_relay;
 mod read_only;
 mod removal_rules;
 pub(super) mod signals;
-pub(super) mod voice;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -26,19 +26,19 @@ use baton_warden::{ChildRegistry, WardenHandle};
 use clap::{Args, ValueEnum};
 use tokio::sync::watch;
 
-use super::acquire::Terms;
-use super::describe::{Attending, Source};
 use crate::context::{Context, Global, name};
+use crate::description::{DescribedAgent, DescriptionSource};
 use crate::exit::{Exit, Speaker};
-use crate::options::notify::Telling;
+use crate::options::bid::BidOptions;
+use crate::options::notify::NotifyOptions;
 use crate::output::{Failure, Outcome};
-use crate::region::{self, Around, Surroundings};
+use crate::region::{self, EnclosingRegion, RegionRun};
 use crate::suspend;
-use crate::warden_process::{self, Given, RunFolder};
+use crate::warden_process::{self, CommandSetup, RunFolder};
+use events::{EventPrinter, trouble};
 use lead::Ending;
 use once_per::{OncePer, SlotCheck};
 use signals::Signals;
-use voice::{Voice, trouble};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -57,7 +57,8 @@ Under the `baton run` of a region, such as fleet/eu, `baton run fleet -- CMD` le
 leads the region. CMD then also finds BATON_REGION.
 
 At a terminal, CMD gets a terminal of its own: editors, shells and agents work as usual. Ctrl-C and changes of the window size reach CMD. A second \
-Ctrl-C within a second ends CMD. Ctrl-Z ends CMD too, and stops run until the shell continues it. If stdin or stdout is no terminal, CMD inherits both.
+Ctrl-C within a second ends CMD. Ctrl-Z ends a CMD that it would stop, and stops run until the shell continues it; a shell, \
+and a program that reads keys itself, such as vim, keep the key. If stdin or stdout is no terminal, CMD inherits both.
 
 When the leadership is lost, CMD and everything it started get SIGTERM, then SIGKILL, and are gone before \
 the lease ends. Baton cannot do this while run and its warden are both stopped, or the machine is suspended; only fences protect then.
@@ -72,7 +73,7 @@ pub(crate) struct Run {
     #[arg(long = "as", value_name = "AGENT", env = "BATON_AGENT", hide_env = true)]
     agent: Option<String>,
     #[command(flatten)]
-    terms: Terms,
+    bid_options: BidOptions,
     /// The time from SIGTERM to SIGKILL, at most a third of the lease [default: min(5s, ttl/4)]
     #[arg(long, value_name = "DURATION")]
     grace: Option<Span>,
@@ -99,7 +100,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FILE")]
     describe: Option<PathBuf>,
     #[command(flatten)]
-    telling: Telling,
+    notify: NotifyOptions,
     /// The command to run while leading
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<String>,
@@ -119,13 +120,13 @@ struct Runner<'a> {
     context: Context,
     bid: Bid,
     /// The run of a region around this one, if there is one.
-    region: Surroundings,
-    voice: Voice,
-    household: ChildRegistry,
+    region: EnclosingRegion,
+    events: EventPrinter,
+    children: ChildRegistry,
     signals: Signals,
     store: String,
     /// The session that reports the agent's state, if there is one.
-    attending: Option<Attending>,
+    described: Option<DescribedAgent>,
     /// The token of the last leadership, once there was one.
     led: Option<Epoch>,
     /// In which slots CMD runs, if in slots.
@@ -133,7 +134,7 @@ struct Runner<'a> {
 }
 
 /// How the wait for the turn ended.
-enum Waited {
+enum WaitEnd {
     /// It leads.
     Granted(Box<baton::Grant>),
     /// A signal ended it; the exit code that goes with it.
@@ -146,22 +147,22 @@ enum Waited {
 
 impl Run {
     pub(crate) async fn perform(&self, global: &Global) -> Outcome {
-        let bid = self.terms.bid(&self.election, self.agent()?)?;
-        self.check_grace(self.terms.ttl)?;
+        let bid = self.bid_options.bid(&self.election, self.agent()?)?;
+        self.check_grace(self.bid_options.ttl)?;
         warden_process::look_for_program(&self.command)?;
-        let household = ChildRegistry::open()?;
+        let children = ChildRegistry::open()?;
         let signals = Signals::listen()?;
         let context = Context::open(global, Access::Write).await?;
         if context.origin == Origin::Here {
             context.output.found_store(&context.url);
         }
-        self.telling.wait(&context.coordinator)?;
-        let region = Around::of(&context, global, &self.election, &bid.agent).await?.map(Arc::new);
+        self.notify.wait(&context.coordinator)?;
+        let region = RegionRun::of(&context, global, &self.election, &bid.agent).await?.map(Arc::new);
         // Before the wait in line. The policy may change meanwhile: the grant is judged again.
         let look = tokio::time::timeout(LOOK, context.coordinator.view(&self.election)).await;
         let document = look.ok().and_then(Result::ok).and_then(|view| view.document);
         let policy = document.map(|document| (*document.policy).clone()).unwrap_or_default();
-        if self.grace.is_some() && self.terms.ttl.is_none() {
+        if self.grace.is_some() && self.bid_options.ttl.is_none() {
             self.check_grace(Some(policy.ttl))?;
         }
         if policy.regions && region.is_none() {
@@ -169,42 +170,43 @@ impl Run {
         }
         let slots = SlotCheck::new(&context, &self.election, self.once_per.rule(&context)?);
         let store = warden_process::absolute_store(&context.coordinator, &context.url);
-        let voice = Voice::new(context.output, &self.election, &bid.agent)?;
-        let attending = self.attend(&context, &bid)?;
+        let events = EventPrinter::new(context.output, &self.election, &bid.agent)?;
+        let described = self.attend(&context, &bid)?;
         let mut runner = Runner {
             options: self,
             context,
             bid,
             region,
-            voice,
-            household,
+            events,
+            children,
             signals,
             store,
-            attending,
+            described,
             led: None,
             slots,
         };
         let outcome = runner.run().await;
         runner.context.remember();
-        if let Some(attending) = runner.attending.take() {
-            attending.end().await;
+        if let Some(described) = runner.described.take() {
+            described.end().await;
         }
-        runner.voice.finish();
+        runner.events.finish();
         outcome
     }
 
     /// Begins to tell how the agent is, if that was asked for.
-    fn attend(&self, context: &Context, bid: &Bid) -> Result<Option<Attending>, Failure> {
+    fn attend(&self, context: &Context, bid: &Bid) -> Result<Option<DescribedAgent>, Failure> {
         if !self.session && self.describe.is_none() {
             return Ok(None);
         }
-        let source = Source {
+        let source = DescriptionSource {
             file: self.description_file()?,
             measures: self.session,
             capabilities: bid.capabilities.clone(),
             output: context.output,
         };
-        Attending::begin(&context.coordinator, &bid.agent, &self.election, source, self.session).map(Some)
+        DescribedAgent::begin(&context.coordinator, &bid.agent, &self.election, source, self.session)
+            .map(Some)
     }
 
     /// Where the agent describes itself: CMD may be elsewhere.
@@ -276,37 +278,37 @@ impl Runner<'_> {
                 return self.tell_over(&over);
             }
             let folder = RunFolder::make()?;
-            let heard = self.options.terms.stall.is_some();
-            let mut ward = self.prepare(&folder, heard).await?;
-            let grant = match self.campaign(&mut ward).await? {
-                Waited::Granted(grant) => *grant,
-                Waited::WardenGone => continue,
-                Waited::AskedToStop(code) => return self.stop_waiting(ward, code).await,
-                Waited::SlotOver(over) => {
-                    let _ = ward.dismiss().await;
+            let heard = self.options.bid_options.stall.is_some();
+            let mut warden = self.prepare(&folder, heard).await?;
+            let grant = match self.campaign(&mut warden).await? {
+                WaitEnd::Granted(grant) => *grant,
+                WaitEnd::WardenGone => continue,
+                WaitEnd::AskedToStop(code) => return self.stop_waiting(warden, code).await,
+                WaitEnd::SlotOver(over) => {
+                    let _ = warden.dismiss().await;
                     return self.tell_over(&over);
                 }
             };
             if let Err(failure) = self.options.check_grace(Some(grant.lasts())) {
                 self.give_back(grant.credential, "the grace does not fit the lease").await;
-                let _ = ward.dismiss().await;
+                let _ = warden.dismiss().await;
                 return Err(failure);
             }
-            let (folder, ward) = if heard || !must_progress(&grant) {
-                (folder, ward)
+            let (folder, warden) = if heard || !must_progress(&grant) {
+                (folder, warden)
             } else {
                 // The policy ends a leader without progress: CMD's output must be heard. A warden takes its folder along.
-                let _ = ward.dismiss().await;
+                let _ = warden.dismiss().await;
                 let folder = RunFolder::make()?;
-                let ward = self.prepare(&folder, true).await?;
-                (folder, ward)
+                let warden = self.prepare(&folder, true).await?;
+                (folder, warden)
             };
             if let Some(code) = self.signals.asked() {
                 self.give_back(grant.credential, "asked to stop before CMD was run").await;
-                return self.stop_waiting(ward, code).await;
+                return self.stop_waiting(warden, code).await;
             }
             self.led = Some(grant.epoch);
-            match self.lead(&folder, ward, grant).await? {
+            match self.lead(&folder, warden, grant).await? {
                 Ending::Finished(code) => return Ok(Exit::Command(code)),
                 Ending::NotRun(exit) => return Ok(exit),
                 Ending::Suspended => {
@@ -318,13 +320,13 @@ impl Runner<'_> {
                     let once = self.options.once || self.slots.ends_with_a_loss();
                     // Then a person is told by the failure; a program gets the event too.
                     if !once || self.context.output.json {
-                        self.voice.tell("lost", None, &format!("lost the leadership: {why}"))?;
+                        self.events.tell("lost", None, &format!("lost the leadership: {why}"))?;
                     }
                     if once {
                         return Err(self.lost_for_good(&why));
                     }
                     if let Some(code) = self.signals.asked() {
-                        self.voice.tell("stopped", None, "asked to stop; it does not campaign again")?;
+                        self.events.tell("stopped", None, "asked to stop; it does not campaign again")?;
                         return Ok(Exit::Command(code));
                     }
                 }
@@ -343,8 +345,8 @@ impl Runner<'_> {
     }
 
     async fn prepare(&self, folder: &RunFolder, heard: bool) -> Result<WardenHandle, Failure> {
-        let given = Given { heard, terminal: true, hidden: &region::VARIABLES };
-        warden_process::prepare(self.household, folder, given).await
+        let given = CommandSetup { heard, terminal: true, hidden: &region::VARIABLES };
+        warden_process::prepare(self.children, folder, given).await
     }
 
     /// Ctrl-Z ended CMD and freed the election: waits for the shell, if there is one, and then campaigns again.
@@ -353,20 +355,20 @@ impl Runner<'_> {
             return Err(self.lost_for_good("Ctrl-Z ended CMD"));
         }
         let text = "Ctrl-Z ended CMD; it campaigns again once the shell continues it";
-        self.voice.tell("suspended", None, text)?;
-        self.voice.finish();
+        self.events.tell("suspended", None, text)?;
+        self.events.finish();
         let continued = suspend::until_continued().await?;
         Ok((!continued).then_some(Exit::Command(suspend::SUSPENDED)))
     }
 
     /// A signal came before CMD was run, or run again.
-    async fn stop_waiting(&self, ward: WardenHandle, code: u8) -> Outcome {
-        let _ = ward.dismiss().await;
+    async fn stop_waiting(&self, warden: WardenHandle, code: u8) -> Outcome {
+        let _ = warden.dismiss().await;
         let text = match self.led {
             None => "stopped while waiting; CMD was not run".to_string(),
             Some(token) => format!("stopped while waiting; CMD was not run again after token {token}"),
         };
-        self.voice.tell("stopped", None, &text)?;
+        self.events.tell("stopped", None, &text)?;
         Ok(Exit::Command(code))
     }
 
@@ -403,13 +405,13 @@ impl Runner<'_> {
         credential: Credential,
     ) -> impl Future<Output = Result<Grant, baton::Error>> + Send + use<> {
         let (coordinator, election) = (self.context.coordinator.clone(), self.options.election.clone());
-        let (mut bid, around, tell) = (self.bid.clone(), self.region.clone(), self.voice.standby());
-        if let Some(attending) = &self.attending {
-            bid.failing.extend(attending.said().borrow().failing());
+        let (mut bid, region_run, tell) = (self.bid.clone(), self.region.clone(), self.events.standby());
+        if let Some(described) = &self.described {
+            bid.failing.extend(described.said().borrow().failing());
         }
         async move {
-            let region = match around {
-                Some(around) => Some(around.led().await),
+            let region = match region_run {
+                Some(region_run) => Some(region_run.led().await),
                 None => None,
             };
             let campaign = Campaign { bid: Bid { region, ..bid }, wait };
@@ -418,37 +420,37 @@ impl Runner<'_> {
     }
 
     /// Waits for the turn.
-    async fn campaign(&mut self, ward: &mut WardenHandle) -> Result<Waited, Failure> {
-        let mut said = self.attending.as_ref().map(Attending::said);
+    async fn campaign(&mut self, warden: &mut WardenHandle) -> Result<WaitEnd, Failure> {
+        let mut said = self.described.as_ref().map(DescribedAgent::said);
         let fail = |error: baton::Error| Failure::from_error(&error, Speaker::Candidate);
         let coordinator = self.context.coordinator.clone();
         let election = self.options.election.clone();
         loop {
             if let Some(code) = self.signals.asked() {
-                return Ok(Waited::AskedToStop(code));
+                return Ok(WaitEnd::AskedToStop(code));
             }
             let credential = baton::mint_credential().map_err(fail)?;
             let fails = said.as_mut().map(|said| said.borrow_and_update().failing()).unwrap_or_default();
             // Otherwise the campaign tells whom it waits for, once it knows that it must.
             if let Some(others) = self.others_go_first().await {
                 let text = format!("{} waits to lead {election}{others}", self.bid.agent);
-                self.voice.tell("waiting", None, &text)?;
+                self.events.tell("waiting", None, &text)?;
             }
-            let (turn, voice) = (self.turn(self.options.wait, credential), self.voice.clone());
+            let (turn, events) = (self.turn(self.options.wait, credential), self.events.clone());
             let granted = tokio::select! {
                 // A signal that came first is heeded first: nothing is taken after it.
                 biased;
                 code = self.signals.next() => {
                     self.give_back(credential, "the wait for it was broken off").await;
-                    return Ok(Waited::AskedToStop(code));
+                    return Ok(WaitEnd::AskedToStop(code));
                 }
                 over = self.slots.over_meanwhile() => {
                     self.give_back(credential, "the slot was run by another").await;
-                    return Ok(Waited::SlotOver(Box::new(over?)));
+                    return Ok(WaitEnd::SlotOver(Box::new(over?)));
                 }
-                _ = ward.next_report() => {
+                _ = warden.next_report() => {
                     self.give_back(credential, "the wait for it was broken off").await;
-                    return Ok(Waited::WardenGone);
+                    return Ok(WaitEnd::WardenGone);
                 }
                 () = fails_otherwise(&mut said, &fails) => {
                     // It asks anew, with what fails by now.
@@ -456,14 +458,14 @@ impl Runner<'_> {
                     continue;
                 }
                 granted = turn => granted,
-                never = trouble(&coordinator, &voice) => match never {},
+                never = trouble(&coordinator, &events) => match never {},
             };
             match granted {
                 // Granted and lost again before it could know of it.
                 Err(baton::Error::Refused(baton::election::Refusal::Stale { .. })) => {}
                 // The region was lost meanwhile, and may be led again.
                 Err(baton::Error::Lost(_)) if self.region.is_some() => {}
-                granted => return granted.map(|grant| Waited::Granted(Box::new(grant))).map_err(fail),
+                granted => return granted.map(|grant| WaitEnd::Granted(Box::new(grant))).map_err(fail),
             }
         }
     }

@@ -10,8 +10,8 @@ use baton_warden::WardenHandle;
 use clap::Args;
 
 use super::Runner;
-use super::lead::{Stopping, Turn};
-use super::office::Office;
+use super::lead::{CommandRun, StopReason};
+use super::leadership::LeadershipRun;
 use crate::context::Context;
 use crate::exit::{Exit, Speaker};
 use crate::output::Failure;
@@ -59,7 +59,7 @@ impl OncePer {
 }
 
 /// Whether this leadership may start CMD.
-pub(super) enum Marking {
+pub(super) enum SlotClaim {
     /// Without `--once-per`.
     Unasked,
     /// The slot is marked as this run's.
@@ -122,24 +122,24 @@ impl Runner<'_> {
         let text = format!(
             "{election} ran in this slot at {at} by {by} ({lasts} from {slot}); {ended}. CMD was not run here"
         );
-        self.voice.tell("slot-over", None, &text)?;
+        self.events.tell("slot-over", None, &text)?;
         Ok(Exit::Done)
     }
 
     /// Marks the slot, before CMD starts.
-    pub(super) async fn mark(&mut self, office: &Office) -> Result<Marking, Failure> {
+    pub(super) async fn mark(&mut self, leadership: &LeadershipRun) -> Result<SlotClaim, Failure> {
         let SlotCheck { tools, rule: Some(Rule { slots, again }) } = &self.slots else {
-            return Ok(Marking::Unasked);
+            return Ok(SlotClaim::Unasked);
         };
-        let mandate = Mandate { token: office.lead.token(), credential: office.lead.credential() };
+        let mandate = Mandate { token: leadership.lead.token(), credential: leadership.lead.credential() };
         let begun = tokio::select! {
             begun = tools.begin_slot(mandate, &self.bid.agent, slots, *again) => begun,
-            code = self.signals.next() => return Ok(Marking::AskedToStop(code)),
-            why = office.lead.lost() => return Ok(Marking::Lost(why)),
+            code = self.signals.next() => return Ok(SlotClaim::AskedToStop(code)),
+            why = leadership.lead.lost() => return Ok(SlotClaim::Lost(why)),
         };
         match begun {
-            Ok(Begun::Run(marked)) => Ok(Marking::Mine(marked)),
-            Ok(Begun::Not(SlotStanding::Over(run))) => Ok(Marking::Over(run)),
+            Ok(Begun::Run(marked)) => Ok(SlotClaim::Mine(marked)),
+            Ok(Begun::Not(SlotStanding::Over(run))) => Ok(SlotClaim::Over(run)),
             Ok(Begun::Not(SlotStanding::Ahead(run))) => Err(ahead(&self.options.election, &run)),
             Ok(Begun::Not(SlotStanding::Free)) => unreachable!("a free slot is marked"),
             Err(error) => Err(Failure::from_error(&error, Speaker::Holder)),
@@ -147,31 +147,31 @@ impl Runner<'_> {
     }
 }
 
-impl Turn<'_, '_> {
+impl CommandRun<'_, '_> {
     /// Notes how the run of the slot ended, while the lease is kept. Without the note the run counts as not done.
     pub(super) async fn note_end(
         &mut self,
-        office: &Office,
-        ward: &mut WardenHandle,
+        leadership: &LeadershipRun,
+        warden: &mut WardenHandle,
         code: u8,
         sound: bool,
     ) -> Result<(), Failure> {
         let Some(marked) = self.marked.take() else { return Ok(()) };
-        if matches!(self.stopping, Some(Stopping::Lost(_))) {
+        if matches!(self.stopping, Some(StopReason::Lost(_))) {
             return Ok(());
         }
         let success = code == 0 && sound && self.stopping.is_none();
-        let mandate = Mandate { token: office.lead.token(), credential: office.lead.credential() };
-        let tools = self.runner.context.coordinator.toolbox(office.lead.election());
-        let mut terms = office.lead.validity();
+        let mandate = Mandate { token: leadership.lead.token(), credential: leadership.lead.credential() };
+        let tools = self.runner.context.coordinator.toolbox(leadership.lead.election());
+        let mut terms = leadership.lead.validity();
         let mut noting = std::pin::pin!(tools.end_slot(mandate, &marked, code, success));
         let noted = loop {
             tokio::select! {
                 noted = &mut noting => break noted.map_err(|error| error.to_string()),
-                why = office.lead.lost() => break Err(why),
+                why = leadership.lead.lost() => break Err(why),
                 // The warden would release what is not renewed.
                 Ok(()) = terms.changed() => {
-                    let _ = ward.deadline(boot_time(terms.borrow_and_update().deadline));
+                    let _ = warden.deadline(boot_time(terms.borrow_and_update().deadline));
                 }
             }
         };
@@ -180,7 +180,7 @@ impl Turn<'_, '_> {
             Err(why) => {
                 let text =
                     format!("the slot's run ended with exit code {code}, which could not be noted: {why}");
-                self.runner.voice.tell("slot-unnoted", None, &text)
+                self.runner.events.tell("slot-unnoted", None, &text)
             }
         }
     }

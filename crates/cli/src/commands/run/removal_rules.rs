@@ -9,8 +9,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::files::{self, Files};
+use crate::checkpoint_file::{self, CheckpointFile, FileState, Publisher};
 use crate::exit::Exit;
-use crate::leaving::{self, Left, Mark, Publisher};
 use crate::output::Failure;
 use crate::state_folder::write_private;
 
@@ -20,48 +20,48 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);
 const VALIDATOR_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What was seen of CMD's files.
-pub(super) struct Lookout {
+pub(super) struct FileWatch {
     touched: Option<SystemTime>,
-    seen: Option<Mark>,
-    published: Option<Mark>,
+    seen: Option<FileState>,
+    published: Option<FileState>,
 }
 
 /// What a look at CMD's files showed.
-pub(super) struct Sight {
+pub(super) struct FileChanges {
     /// There was progress.
     pub(super) progress: bool,
     /// There is a new checkpoint that CMD has finished writing.
-    pub(super) checkpoint: Option<Mark>,
+    pub(super) checkpoint: Option<FileState>,
 }
 
-impl Lookout {
-    pub(super) fn new(files: &Files) -> Lookout {
-        Lookout { touched: files::touched(&files.progress), seen: None, published: None }
+impl FileWatch {
+    pub(super) fn new(files: &Files) -> FileWatch {
+        FileWatch { touched: files::touched(&files.progress), seen: None, published: None }
     }
 
     /// A checkpoint that stands still from one look to the next is whole.
-    pub(super) fn look(&mut self, files: &Files) -> Sight {
+    pub(super) fn look(&mut self, files: &Files) -> FileChanges {
         let touched = files::touched(&files.progress);
         let progress = touched != self.touched;
         self.touched = touched;
-        let mark = leaving::mark(&files.checkpoint);
+        let mark = checkpoint_file::mark(&files.checkpoint);
         let whole = mark.filter(|mark| self.seen == Some(*mark) && self.published != Some(*mark));
         self.seen = mark;
-        Sight { progress, checkpoint: whole }
+        FileChanges { progress, checkpoint: whole }
     }
 
     /// What CMD left at its end, if it is not published yet.
-    pub(super) fn last(&self, files: &Files) -> Option<Mark> {
-        leaving::mark(&files.checkpoint).filter(|mark| self.published != Some(*mark))
+    pub(super) fn last(&self, files: &Files) -> Option<FileState> {
+        checkpoint_file::mark(&files.checkpoint).filter(|mark| self.published != Some(*mark))
     }
 
-    pub(super) fn published(&mut self, mark: Mark) {
+    pub(super) fn published(&mut self, mark: FileState) {
         self.published = Some(mark);
     }
 
     /// Whatever is there is not to be published, nor by the warden.
-    pub(super) fn disregard(&mut self, files: &Files, left: &Left) {
-        self.published = leaving::mark(&files.checkpoint);
+    pub(super) fn disregard(&mut self, files: &Files, left: &CheckpointFile) {
+        self.published = checkpoint_file::mark(&files.checkpoint);
         let _ = self.published.map(|mark| left.settle(mark));
     }
 }
@@ -71,7 +71,7 @@ impl Lookout {
 #[derive(Clone)]
 pub(super) struct Judge {
     pub(super) publisher: Publisher,
-    pub(super) left: Left,
+    pub(super) left: CheckpointFile,
     pub(super) validator: Option<String>,
     pub(super) environment: Vec<(String, String)>,
     /// Where the validator finds what it is asked about: CMD may write the next checkpoint meanwhile.
@@ -80,7 +80,7 @@ pub(super) struct Judge {
 
 /// What became of a checkpoint.
 #[derive(Debug, Default)]
-pub(super) struct Judged {
+pub(super) struct Judgement {
     /// It stands for the successor.
     pub(super) published: bool,
     /// Why it does not.
@@ -90,7 +90,7 @@ pub(super) struct Judged {
     /// What the validator has against it.
     pub(super) verdict: Option<String>,
     /// The state of the file that needs no other look.
-    pub(super) settled: Option<Mark>,
+    pub(super) settled: Option<FileState>,
 }
 
 /// A question to the validator, which the warden runs, and where the answer goes.
@@ -101,51 +101,51 @@ pub(super) struct Question {
 }
 
 /// What a judgement on its way brings next.
-pub(super) enum Step {
+pub(super) enum JudgementStep {
     /// It needs the validator.
     Asks(Question),
     /// It is done.
-    Judged(Result<Judged, Failure>),
+    Done(Result<Judgement, Failure>),
 }
 
 /// A judgement on its way. Dropped, it is given up; a validator that works for it goes on until the warden is told to end it.
-pub(super) struct Judging {
-    task: JoinHandle<Result<Judged, Failure>>,
+pub(super) struct PendingJudgement {
+    task: JoinHandle<Result<Judgement, Failure>>,
     questions: mpsc::Receiver<Question>,
 }
 
-impl Drop for Judging {
+impl Drop for PendingJudgement {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Judging {
+impl PendingJudgement {
     /// Judges what CMD wrote, and publishes it if it is good.
-    pub(super) fn of_checkpoint(judge: Judge, token: Epoch) -> Judging {
+    pub(super) fn of_checkpoint(judge: Judge, token: Epoch) -> PendingJudgement {
         let (ask, questions) = mpsc::channel(1);
-        Judging { task: tokio::spawn(async move { judge.publish(token, &ask).await }), questions }
+        PendingJudgement { task: tokio::spawn(async move { judge.publish(token, &ask).await }), questions }
     }
 
     /// Judges what CMD did.
-    pub(super) fn of_work(judge: Judge) -> Judging {
+    pub(super) fn of_work(judge: Judge) -> PendingJudgement {
         let (ask, questions) = mpsc::channel(1);
         let task = tokio::spawn(async move {
             let verdict = judge.ask(&judge.left.file, &ask).await.map_err(|why| {
                 Failure::new(Exit::Error, "validator", why, "the work of CMD was not judged; run it again")
             })?;
-            Ok(Judged { verdict, ..Judged::default() })
+            Ok(Judgement { verdict, ..Judgement::default() })
         });
-        Judging { task, questions }
+        PendingJudgement { task, questions }
     }
 
     /// Waits for its next step; for ever if there is none.
-    pub(super) async fn step(judging: &mut Option<Judging>) -> Step {
-        let Some(Judging { task, questions }) = judging else { return std::future::pending().await };
+    pub(super) async fn step(judging: &mut Option<PendingJudgement>) -> JudgementStep {
+        let Some(PendingJudgement { task, questions }) = judging else { return std::future::pending().await };
         tokio::select! {
             biased;
-            Some(question) = questions.recv() => Step::Asks(question),
-            judged = task => Step::Judged(match judged {
+            Some(question) = questions.recv() => JudgementStep::Asks(question),
+            judged = task => JudgementStep::Done(match judged {
                 Ok(judged) => judged,
                 Err(error) => Err(std::io::Error::other(error).into()),
             }),
@@ -155,11 +155,11 @@ impl Judging {
 
 impl Judge {
     /// What the validator refuses is not published: the successor finds the last one that was good.
-    async fn publish(&self, token: Epoch, ask: &mpsc::Sender<Question>) -> Result<Judged, Failure> {
-        let failed = |why: String| Ok(Judged { failed: Some(why), ..Judged::default() });
+    async fn publish(&self, token: Epoch, ask: &mpsc::Sender<Question>) -> Result<Judgement, Failure> {
+        let failed = |why: String| Ok(Judgement { failed: Some(why), ..Judgement::default() });
         // Before it is read: what is written meanwhile is another checkpoint.
-        let mark = leaving::mark(&self.left.file);
-        let bytes = match leaving::read(&self.left.file).await {
+        let mark = checkpoint_file::mark(&self.left.file);
+        let bytes = match checkpoint_file::read(&self.left.file).await {
             Ok(bytes) => bytes,
             Err(why) => return failed(why),
         };
@@ -171,13 +171,15 @@ impl Judge {
                 Ok(None) => {}
                 Ok(Some(verdict)) => {
                     let verdict = Some(format!("{verdict}; this checkpoint is not published"));
-                    return Ok(Judged { verdict, settled: mark, ..Judged::default() });
+                    return Ok(Judgement { verdict, settled: mark, ..Judgement::default() });
                 }
                 Err(why) => return failed(why),
             }
         }
         match self.publisher.publish(token, bytes).await {
-            Ok(uncovered) => Ok(Judged { published: true, uncovered, settled: mark, ..Judged::default() }),
+            Ok(uncovered) => {
+                Ok(Judgement { published: true, uncovered, settled: mark, ..Judgement::default() })
+            }
             Err(why) => failed(why),
         }
     }

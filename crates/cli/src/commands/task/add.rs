@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::mandate;
-use crate::context::{Context, Who};
+use crate::context::{AgentOption, Context};
 use crate::exit::Speaker;
 use crate::input::{object_of, text_of};
 use crate::output::Failure;
@@ -32,7 +32,7 @@ pub(crate) struct Add {
     #[arg(required_unless_present = "from", conflicts_with = "from")]
     title: Option<String>,
     #[command(flatten)]
-    who: Who,
+    who: AgentOption,
     /// Its id [default: derived from the key, else random]
     #[arg(long, conflicts_with = "key")]
     id: Option<ItemName>,

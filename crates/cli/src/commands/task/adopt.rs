@@ -7,9 +7,9 @@ use baton::toolbox::Task;
 use clap::Args;
 use serde_json::json;
 
-use super::heard::{Heard, ago};
+use super::silences::{AgentSilences, ago};
 use super::{has_moved, mandate};
-use crate::context::{Context, Who};
+use crate::context::{AgentOption, Context};
 use crate::exit::Speaker;
 use crate::output::Failure;
 use crate::screen::{Screen, StoreCommand};
@@ -31,7 +31,7 @@ pub(crate) struct Adopt {
     #[arg(required_unless_present_any = ["all", "look"], conflicts_with_all = ["all", "look"])]
     task: Option<ItemName>,
     #[command(flatten)]
-    who: Who,
+    who: AgentOption,
     /// All that are under way and that an earlier leader assigned
     #[arg(long)]
     all: bool,
@@ -91,7 +91,7 @@ impl StoreCommand for Adopt {
 impl Adopt {
     async fn show(&self, context: &Context) -> Result<Screen, Failure> {
         let tasks = context.coordinator.toolbox(&self.election).inherited().await?;
-        let heard = Heard::look(context).await;
+        let heard = AgentSilences::look(context).await;
         let data = |task: &Task| {
             let mut data = json!(task);
             data["silent_ms"] = json!(heard.silent_ms(task));

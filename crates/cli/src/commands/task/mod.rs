@@ -2,19 +2,19 @@
 
 mod add;
 mod adopt;
-mod heard;
+mod listing;
 mod orders;
 mod report;
-mod see;
+mod silences;
 mod work;
 
 pub(crate) use add::minted;
 use baton::election::ElectionName;
 use baton::{Mandate, Toolbox};
 use clap::{Args, Subcommand};
-use orders::{Doing, Withdrawal};
+use orders::{TaskChange, Withdrawal};
 
-use crate::context::{Context, Global, Who};
+use crate::context::{AgentOption, Context, Global};
 use crate::output::{Failure, Outcome};
 use crate::screen::StoreCommand;
 
@@ -40,11 +40,11 @@ enum Action {
     /// Leader: put a task on the board; while nobody leads, anybody
     Add(add::Add),
     /// List tasks
-    List(see::List),
+    List(listing::List),
     /// Show one task and its attempts
-    Show(see::Show),
+    Show(listing::Show),
     /// Count tasks by state, and show whether anybody leads
-    Board(see::Board),
+    Board(listing::Board),
     /// Leader: assign a task to a worker
     Assign(orders::Assign),
     /// Leader: adopt the tasks that a predecessor assigned; their workers continue
@@ -74,8 +74,8 @@ impl Task {
             Action::Board(board) => board.perform(global).await,
             Action::Assign(assign) => assign.perform(global).await,
             Action::Adopt(adopt) => adopt.perform(global).await,
-            Action::Retry(withdraw) => Withdrawal(withdraw, Doing::Retry).perform(global).await,
-            Action::Cancel(withdraw) => Withdrawal(withdraw, Doing::Cancel).perform(global).await,
+            Action::Retry(withdraw) => Withdrawal(withdraw, TaskChange::Retry).perform(global).await,
+            Action::Cancel(withdraw) => Withdrawal(withdraw, TaskChange::Cancel).perform(global).await,
             Action::Accept(accept) => accept.perform(global).await,
             Action::Progress(progress) => progress.perform(global).await,
             Action::Complete(complete) => complete.perform(global).await,
@@ -86,7 +86,11 @@ impl Task {
 }
 
 /// What the caller leads with.
-pub(crate) fn mandate(context: &Context, election: &ElectionName, who: &Who) -> Result<Mandate, Failure> {
+pub(crate) fn mandate(
+    context: &Context,
+    election: &ElectionName,
+    who: &AgentOption,
+) -> Result<Mandate, Failure> {
     let held = context.lease(election, who)?;
     Ok(Mandate { token: held.epoch, credential: held.credential })
 }

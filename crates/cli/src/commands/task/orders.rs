@@ -7,9 +7,9 @@ use baton::{Mandate, Toolbox};
 use clap::Args;
 use serde_json::json;
 
-use super::heard::Heard;
+use super::silences::AgentSilences;
 use super::{has_moved, mandate};
-use crate::context::{Context, Who};
+use crate::context::{AgentOption, Context};
 use crate::exit::Speaker;
 use crate::output::Failure;
 use crate::screen::{Screen, StoreCommand};
@@ -33,7 +33,7 @@ pub(crate) struct Assign {
     #[arg(required_unless_present = "inherited", conflicts_with = "inherited")]
     task: Option<ItemName>,
     #[command(flatten)]
-    who: Who,
+    who: AgentOption,
     /// All that a predecessor told, and that was not accepted: the same agents do it, with this leader's token
     #[arg(long, conflicts_with_all = ["to", "among"])]
     inherited: bool,
@@ -80,7 +80,7 @@ impl Assign {
         mandate: Mandate,
         again: &[Task],
     ) -> Result<Screen, Failure> {
-        let missing = Heard::look(context).await.missing(again);
+        let missing = AgentSilences::look(context).await.missing(again);
         let (many, epoch) = (again.len(), mandate.token);
         let data = json!({
             "outcome": "assigned", "election": self.election, "token": epoch, "tasks": many, "not_heard": missing,
@@ -163,7 +163,7 @@ fn worker(text: &str) -> Result<Worker, String> {
 
 /// What is done with a task.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Doing {
+pub(crate) enum TaskChange {
     Retry,
     Cancel,
 }
@@ -175,14 +175,14 @@ pub(crate) struct Withdraw {
     /// The task's id
     task: ItemName,
     #[command(flatten)]
-    who: Who,
+    who: AgentOption,
     /// The reason
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     reason: String,
 }
 
 /// A task, and what is done with it.
-pub(crate) struct Withdrawal<'a>(pub(crate) &'a Withdraw, pub(crate) Doing);
+pub(crate) struct Withdrawal<'a>(pub(crate) &'a Withdraw, pub(crate) TaskChange);
 
 impl StoreCommand for Withdrawal<'_> {
     const ACCESS: Access = Access::Write;
@@ -195,8 +195,8 @@ impl StoreCommand for Withdrawal<'_> {
         // A request that comes late must not undo what was said or begun since.
         let task = tools.task(task).await?;
         let task = match doing {
-            Doing::Retry => tools.retry_seen(&task, mandate, reason).await?,
-            Doing::Cancel => tools.cancel_seen(&task, mandate, reason).await?,
+            TaskChange::Retry => tools.retry_seen(&task, mandate, reason).await?,
+            TaskChange::Cancel => tools.cancel_seen(&task, mandate, reason).await?,
         };
         let data = json!({
             "outcome": task.state, "election": election, "id": task.id, "attempts": task.attempts.len(),

@@ -8,25 +8,25 @@ use baton::{Error, WorkerKey};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::context::{Context, Who};
+use crate::context::{AgentOption, Context};
 use crate::exit::Exit;
 use crate::input::text_of;
 use crate::output::Failure;
 use crate::screen::{Screen, StoreCommand};
-use crate::worker_keys::KeptKey;
+use crate::worker_keys::KeyRecord;
 
 /// Which task, and whose.
 #[derive(Args, Debug)]
-pub(crate) struct Mine {
+pub(crate) struct TaskRef {
     /// The election whose board it is
     election: ElectionName,
     /// The task's id
     task: ItemName,
     #[command(flatten)]
-    who: Who,
+    who: AgentOption,
 }
 
-impl Mine {
+impl TaskRef {
     /// The key that was got at the acceptance: of the surrounding `baton task work`, else that in the state folder.
     fn key(&self, context: &Context) -> Result<WorkerKey, Failure> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -111,20 +111,20 @@ impl Mine {
 #[derive(Args, Debug)]
 pub(crate) struct Accept {
     #[command(flatten)]
-    mine: Mine,
+    mine: TaskRef,
 }
 
 impl StoreCommand for Accept {
     const ACCESS: Access = Access::Write;
 
     async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
-        let Mine { election, task, who } = &self.mine;
+        let TaskRef { election, task, who } = &self.mine;
         let agent = who.agent()?;
         let tools = context.coordinator.toolbox(election);
         let found = tools.task(task).await?;
         // An answer that was lost is asked for again with the same key; another attempt gets another.
         let place = context.state.worker_place(election, &agent, task, found.attempts.len());
-        let key = place.reserve(&KeptKey::by_hand(WorkerKey::mint()?))?.key;
+        let key = place.reserve(&KeyRecord::by_hand(WorkerKey::mint()?))?.key;
         let accepted = tools.accept_seen(&found, &agent, key, Epoch(0)).await;
         if matches!(accepted, Err(Error::Refused(_))) {
             place.drop_key(&key);
@@ -136,7 +136,7 @@ impl StoreCommand for Accept {
 #[derive(Args, Debug)]
 pub(crate) struct Progress {
     #[command(flatten)]
-    mine: Mine,
+    mine: TaskRef,
     /// Progress in per cent, 0 to 100
     #[arg(value_parser = clap::value_parser!(u8).range(0..=100))]
     percent: u8,
@@ -162,7 +162,7 @@ impl StoreCommand for Progress {
 #[derive(Args, Debug)]
 pub(crate) struct Complete {
     #[command(flatten)]
-    mine: Mine,
+    mine: TaskRef,
     /// The result, at most 16 KiB; @FILE or - to read it
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     result: String,
@@ -186,7 +186,7 @@ impl StoreCommand for Complete {
 #[derive(Args, Debug)]
 pub(crate) struct Fail {
     #[command(flatten)]
-    mine: Mine,
+    mine: TaskRef,
     /// The reason
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     reason: String,

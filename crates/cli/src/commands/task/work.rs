@@ -17,13 +17,13 @@ use clap::Args;
 use serde_json::json;
 
 use crate::commands::run::signals::Signals;
-use crate::context::{Context, Global, Who};
+use crate::context::{AgentOption, Context, Global};
 use crate::exit::{Exit, Speaker};
 use crate::input::open_plain;
 use crate::output::{Failure, Outcome};
 use crate::state_folder::write_private;
-use crate::warden_process::{self, Duty, Given, GivesBack, RunFolder, boot_time};
-use crate::worker_keys::{KeptKey, KeyFile};
+use crate::warden_process::{self, CommandSetup, Duty, Holding, RunFolder, boot_time};
+use crate::worker_keys::{KeyFile, KeyRecord};
 
 /// How many tasks are looked at in one go.
 const AT_ONCE: usize = 100;
@@ -53,7 +53,7 @@ pub(crate) struct Work {
     /// The election whose board it is
     election: ElectionName,
     #[command(flatten)]
-    who: Who,
+    who: AgentOption,
     /// End after one task
     #[arg(long)]
     once: bool,
@@ -66,7 +66,7 @@ pub(crate) struct Work {
 }
 
 /// What came of a task that was found.
-enum Next {
+enum TaskOutcome {
     /// CMD was run for it.
     Did,
     /// Another process is at it.
@@ -80,7 +80,7 @@ enum Next {
 }
 
 /// What came of one run of CMD.
-enum Ended {
+enum CommandEnd {
     /// CMD ended by itself.
     Code(u8),
     /// The task is no longer this worker's.
@@ -166,14 +166,14 @@ impl Work {
                     }
                 };
                 context.remember();
-                if let Next::Refused(why) = &next
+                if let TaskOutcome::Refused(why) = &next
                     && refused.insert(task.id.clone(), why.clone()).as_ref() != Some(why)
                 {
                     self.tell(&context, &task, "not-accepted", why);
                 }
-                did_any |= matches!(next, Next::Did);
-                pass.heard &= !matches!(next, Next::Unheard);
-                if matches!(next, Next::End) || self.once && did_any {
+                did_any |= matches!(next, TaskOutcome::Did);
+                pass.heard &= !matches!(next, TaskOutcome::Unheard);
+                if matches!(next, TaskOutcome::End) || self.once && did_any {
                     return Ok(Exit::Done);
                 }
             }
@@ -204,17 +204,17 @@ impl Work {
         tools: &Toolbox,
         task: &Task,
         signals: &mut Signals,
-    ) -> Result<Next, Failure> {
+    ) -> Result<TaskOutcome, Failure> {
         let place =
             context.state.worker_place(&self.election, &self.who.agent()?, &task.id, task.attempts.len());
         let own = task.attempt().and_then(|attempt| attempt.key_hash);
-        let left = |kept: &KeptKey| Some(kept.key.0.hash()) == own && kept.is_left_behind();
+        let left = |kept: &KeyRecord| Some(kept.key.0.hash()) == own && kept.is_left_behind();
         if place.read().filter(left).is_none() {
-            return Ok(Next::Passed);
+            return Ok(TaskOutcome::Passed);
         }
-        let Some(_lock) = place.lock()? else { return Ok(Next::Passed) };
+        let Some(_lock) = place.lock()? else { return Ok(TaskOutcome::Passed) };
         // Whoever had the lock until here may have begun it.
-        let Some(kept) = place.read().filter(left) else { return Ok(Next::Passed) };
+        let Some(kept) = place.read().filter(left) else { return Ok(TaskOutcome::Passed) };
         self.tell(context, task, "resumed", "");
         self.work_on(context, tools, (task, true), (&place, kept.key), signals).await
     }
@@ -226,19 +226,19 @@ impl Work {
         tools: &Toolbox,
         task: &Task,
         signals: &mut Signals,
-    ) -> Result<Next, Failure> {
+    ) -> Result<TaskOutcome, Failure> {
         let agent = self.who.agent()?;
         let fail = |error: Error| Failure::from_error(&error, Speaker::Guard);
         let place = context.state.worker_place(&self.election, &agent, &task.id, task.attempts.len());
-        let Some(_lock) = place.lock()? else { return Ok(Next::Passed) };
-        let key = place.reserve(&KeptKey::working(WorkerKey::mint().map_err(fail)?, None))?.key;
+        let Some(_lock) = place.lock()? else { return Ok(TaskOutcome::Passed) };
+        let key = place.reserve(&KeyRecord::working(WorkerKey::mint().map_err(fail)?, None))?.key;
         let task = match tools.accept_seen(task, &agent, key, Epoch(0)).await {
             Ok(task) => task,
             // The key stays, and is shown again.
-            Err(Error::Store(error)) if error.is_passing() => return Ok(Next::Unheard),
+            Err(Error::Store(error)) if error.is_passing() => return Ok(TaskOutcome::Unheard),
             Err(Error::Refused(refusal)) => {
                 place.drop_key(&key);
-                return Ok(Next::Refused(refusal.to_string()));
+                return Ok(TaskOutcome::Refused(refusal.to_string()));
             }
             Err(error) => return Err(fail(error)),
         };
@@ -254,13 +254,13 @@ impl Work {
         (task, resumed): (&Task, bool),
         (place, key): (&KeyFile, WorkerKey),
         signals: &mut Signals,
-    ) -> Result<Next, Failure> {
+    ) -> Result<TaskOutcome, Failure> {
         let folder = RunFolder::make()?;
-        place.replace(&KeptKey::working(key, Some(folder.path())))?;
+        place.replace(&KeyRecord::working(key, Some(folder.path())))?;
         let ended = self.run(context, tools, (task, resumed), key, &folder, signals).await?;
-        let stopped = matches!(ended, Ended::Stopped);
+        let stopped = matches!(ended, CommandEnd::Stopped);
         let told = match ended {
-            Ended::Code(0) => {
+            CommandEnd::Code(0) => {
                 let result = read_bounded(&folder.file("result"), MAX_BODY_BYTES);
                 let told = self.insist(signals, async || tools.complete(&task.id, key, &result).await).await;
                 match told {
@@ -272,20 +272,20 @@ impl Work {
                     told => told,
                 }
             }
-            Ended::Code(code) => {
+            CommandEnd::Code(code) => {
                 let reason = format!("CMD ended with {code}");
                 self.insist(signals, async || tools.fail(&task.id, key, &reason).await).await
             }
-            Ended::Stopped => {
+            CommandEnd::Stopped => {
                 self.insist(signals, async || tools.fail(&task.id, key, "the worker was stopped").await).await
             }
-            Ended::TakenBack(why) => {
+            CommandEnd::TakenBack(why) => {
                 self.tell(context, task, "taken-back", &why);
                 place.drop_key(&key);
-                return Ok(Next::Did);
+                return Ok(TaskOutcome::Did);
             }
         };
-        let next = if stopped { Next::End } else { Next::Did };
+        let next = if stopped { TaskOutcome::End } else { TaskOutcome::Did };
         match told {
             Ok(task) => {
                 place.drop_key(&key);
@@ -310,16 +310,17 @@ impl Work {
         key: WorkerKey,
         folder: &RunFolder,
         signals: &mut Signals,
-    ) -> Result<Ended, Failure> {
-        let mut ward = warden_process::prepare(ChildRegistry::open()?, folder, Given::default()).await?;
+    ) -> Result<CommandEnd, Failure> {
+        let mut warden =
+            warden_process::prepare(ChildRegistry::open()?, folder, CommandSetup::default()).await?;
         let duty = Duty {
             store: warden_process::absolute_store(&context.coordinator, &context.url),
             folder: folder.path().to_path_buf(),
-            gives_back: GivesBack::Nothing,
+            gives_back: Holding::Nothing,
         };
         // CMD finds its files from its start on.
-        let mut desk = Desk::lay(tools, task, key, folder)?;
-        let started = ward.start(Start {
+        let mut task_run = TaskRun::lay(tools, task, key, folder)?;
+        let started = warden.start(Start {
             command: self.command.clone(),
             env: self.variables(context, (task, resumed), key, folder),
             deadline: boot_time(boot::now() + AHEAD),
@@ -327,8 +328,8 @@ impl Work {
             ticket: duty.ticket(),
         });
         started.map_err(|error| Failure::new(Exit::Usage, "warden", error.to_string(), "see what CMD is"))?;
-        let ended = watch_over(&mut ward, &mut desk, signals).await;
-        let _ = ward.dismiss().await;
+        let ended = watch_over(&mut warden, &mut task_run, signals).await;
+        let _ = warden.dismiss().await;
         Ok(ended)
     }
 
@@ -394,31 +395,35 @@ impl Work {
 }
 
 /// Until nothing of CMD is left.
-async fn watch_over(ward: &mut WardenHandle, desk: &mut Desk<'_>, signals: &mut Signals) -> Ended {
-    let mut ends: Option<Ended> = None;
+async fn watch_over(
+    warden: &mut WardenHandle,
+    task_run: &mut TaskRun<'_>,
+    signals: &mut Signals,
+) -> CommandEnd {
+    let mut ends: Option<CommandEnd> = None;
     let mut beats = tokio::time::interval(BEAT);
     beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            news = ward.next_report() => match news {
-                Ok(WardenEvent::Told(Report::Ended { how, .. })) => return ends.unwrap_or(Ended::Code(how.exit_code())),
+            news = warden.next_report() => match news {
+                Ok(WardenEvent::Told(Report::Ended { how, .. })) => return ends.unwrap_or(CommandEnd::Code(how.exit_code())),
                 Ok(WardenEvent::Told(_) | WardenEvent::Asked(_)) => {}
                 Ok(WardenEvent::Overdue | WardenEvent::Gone) | Err(_) => {
-                    while ward.seize().await.is_err() {}
-                    return ends.unwrap_or(Ended::Code(1));
+                    while warden.seize().await.is_err() {}
+                    return ends.unwrap_or(CommandEnd::Code(1));
                 }
             },
             _ = signals.next(), if ends.is_none() => {
-                ends = Some(Ended::Stopped);
-                let _ = ward.stop();
+                ends = Some(CommandEnd::Stopped);
+                let _ = warden.stop();
             }
             _ = beats.tick(), if ends.is_none() => {
-                let _ = ward.deadline(boot_time(boot::now() + AHEAD));
-                if let Err(Error::Refused(refusal)) = desk.beat().await
+                let _ = warden.deadline(boot_time(boot::now() + AHEAD));
+                if let Err(Error::Refused(refusal)) = task_run.beat().await
                     && takes_back(&refusal)
                 {
-                    ends = Some(Ended::TakenBack(refusal.to_string()));
-                    let _ = ward.stop();
+                    ends = Some(CommandEnd::TakenBack(refusal.to_string()));
+                    let _ = warden.stop();
                 }
             }
         }
@@ -426,7 +431,7 @@ async fn watch_over(ward: &mut WardenHandle, desk: &mut Desk<'_>, signals: &mut 
 }
 
 /// What a task is told and known by while CMD is at it.
-struct Desk<'a> {
+struct TaskRun<'a> {
     tools: &'a Toolbox,
     task: &'a Task,
     key: WorkerKey,
@@ -438,17 +443,17 @@ struct Desk<'a> {
     told: Epoch,
 }
 
-impl Desk<'_> {
+impl TaskRun<'_> {
     fn lay<'a>(
         tools: &'a Toolbox,
         task: &'a Task,
         key: WorkerKey,
         folder: &RunFolder,
-    ) -> Result<Desk<'a>, Failure> {
+    ) -> Result<TaskRun<'a>, Failure> {
         let (progress, epoch) = (folder.file("progress"), folder.file("epoch"));
-        let mut desk = Desk { tools, task, key, progress, said: String::new(), epoch, told: Epoch(0) };
-        desk.follow(task)?;
-        Ok(desk)
+        let mut task_run = TaskRun { tools, task, key, progress, said: String::new(), epoch, told: Epoch(0) };
+        task_run.follow(task)?;
+        Ok(task_run)
     }
 
     /// Tells what CMD says of its progress, or only looks whether the task is still this worker's.

@@ -22,7 +22,7 @@ const BAR: u64 = 10;
 
 /// What is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shows {
+pub(super) enum Page {
     Elections,
     Agents,
     /// All that is known of the one that was chosen.
@@ -37,7 +37,7 @@ pub(super) struct Frame<'a> {
     pub(super) at: usize,
     pub(super) total: usize,
     pub(super) trouble: Option<&'a str>,
-    pub(super) shows: Shows,
+    pub(super) shows: Page,
     pub(super) views: &'a [ElectionRow],
     pub(super) agents: &'a [AgentView],
     pub(super) details: &'a str,
@@ -52,13 +52,13 @@ impl Frame<'_> {
     /// The lines, as many as there is room for.
     pub(super) fn lines(&self, height: Option<usize>) -> Vec<String> {
         let (body, shown) = match self.shows {
-            Shows::Elections => self.elections(),
-            Shows::Agents => self.agents(height),
-            Shows::Details => (self.details.to_string(), 0),
+            Page::Elections => self.elections(),
+            Page::Agents => self.agents(height),
+            Page::Details => (self.details.to_string(), 0),
         };
-        let what = if self.shows == Shows::Agents { "agents" } else { "elections" };
+        let what = if self.shows == Page::Agents { "agents" } else { "elections" };
         let counted = match shown {
-            _ if self.shows == Shows::Details => "details".to_string(),
+            _ if self.shows == Page::Details => "details".to_string(),
             0 => format!("no {what}"),
             1 if self.total == 1 => format!("1 {}", what.trim_end_matches('s')),
             shown if shown == self.total => format!("{} {what}", self.total),
@@ -67,8 +67,8 @@ impl Frame<'_> {
         let views = self.views.iter().filter_map(|(_, view, _)| view.as_ref());
         let leaderless = views.filter(|view| view.leaderless().is_some()).count();
         let degraded = match (self.shows, leaderless) {
-            (Shows::Agents | Shows::Details, _) | (Shows::Elections, 0) => String::new(),
-            (Shows::Elections, leaderless) => format!(", {leaderless} of these degraded: nobody leads"),
+            (Page::Agents | Page::Details, _) | (Page::Elections, 0) => String::new(),
+            (Page::Elections, leaderless) => format!(", {leaderless} of these degraded: nobody leads"),
         };
         let mut lines = vec![format!("baton top  {}  {counted}{degraded}", self.location)];
         lines.push(self.trouble.map_or(String::new(), |trouble| format!("not fresh: {}", clean(trouble))));
@@ -173,7 +173,7 @@ mod tests {
             at: 4,
             total: 9,
             trouble: None,
-            shows: Shows::Elections,
+            shows: Page::Elections,
             views: &views,
             agents: &[],
             details: "deploy: nobody leads",
@@ -187,7 +187,7 @@ mod tests {
 
             q quit  arrows move  Enter details  e elections  a agents"#]]
         .assert_eq(&frame.lines(Some(7)).join("\n"));
-        frame.shows = Shows::Details;
+        frame.shows = Page::Details;
         let lines = frame.lines(Some(5));
         assert_eq!(lines[..3], ["baton top  file:.baton  details", "", "deploy: nobody leads"]);
         // A server's own words, perhaps.

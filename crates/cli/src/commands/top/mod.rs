@@ -16,7 +16,7 @@ use futures_util::{StreamExt, stream};
 use serde_json::json;
 use tokio::time::Instant;
 
-use self::frame::{Frame, Shows};
+use self::frame::{Frame, Page};
 use self::terminal::{Key, Terminal};
 use super::{agents, show};
 use crate::context::{Context, Global};
@@ -64,13 +64,13 @@ struct Snapshot {
     agents: Vec<AgentView>,
     trouble: Option<String>,
     /// The election or the agent that was chosen, and all that is known of it.
-    chosen: Option<Chosen>,
+    chosen: Option<Selection>,
     details: String,
 }
 
 /// What Enter was pressed at.
 #[derive(Clone, PartialEq, Eq)]
-enum Chosen {
+enum Selection {
     Election(ElectionName),
     Agent(AgentName),
 }
@@ -98,7 +98,7 @@ impl Top {
     async fn stay(&self, context: &Context) -> Outcome {
         let location = context.coordinator.backend().location();
         let mut terminal = Terminal::enter()?;
-        let (mut seen, mut shows) = (Snapshot::default(), Shows::Elections);
+        let (mut seen, mut shows) = (Snapshot::default(), Page::Elections);
         // Where the first row that is shown stands in the list, and where the chosen one does.
         let (mut at, mut chosen) = (0_usize, 0_usize);
         let (mut look, mut names) = (Instant::now(), Instant::now());
@@ -115,7 +115,7 @@ impl Top {
             }
             let last = seen.count(shows).saturating_sub(1);
             chosen = chosen.min(last);
-            let mark = (shows != Shows::Details).then(|| frame::ABOVE + chosen.saturating_sub(at));
+            let mark = (shows != Page::Details).then(|| frame::ABOVE + chosen.saturating_sub(at));
             terminal.draw(&seen.frame(&location, at, width, shows).lines(Some(height)), mark)?;
             let key = tokio::select! {
                 key = terminal.key() => key,
@@ -125,7 +125,7 @@ impl Top {
             match key {
                 Key::Quit => return Ok(Exit::Done),
                 Key::Up | Key::Down | Key::PageUp | Key::PageDown | Key::Home | Key::End
-                    if shows == Shows::Details => {}
+                    if shows == Page::Details => {}
                 Key::Up => chosen = chosen.saturating_sub(1),
                 Key::Down => chosen = (chosen + 1).min(last),
                 Key::PageUp => chosen = chosen.saturating_sub(room),
@@ -133,9 +133,9 @@ impl Top {
                 Key::Home => chosen = 0,
                 Key::End => chosen = last,
                 Key::Enter => shows = seen.choose(shows, chosen),
-                Key::Back if shows == Shows::Details => shows = seen.back(),
-                Key::Agents => (chosen, shows) = (0, Shows::Agents),
-                Key::Elections => (chosen, shows) = (0, Shows::Elections),
+                Key::Back if shows == Page::Details => shows = seen.back(),
+                Key::Agents => (chosen, shows) = (0, Page::Agents),
+                Key::Elections => (chosen, shows) = (0, Page::Elections),
                 Key::Back | Key::Resized | Key::None => {}
             }
             if before != (at, chosen, shows) || key == Key::Resized {
@@ -148,7 +148,7 @@ impl Top {
 /// One frame with everything in it.
 async fn once(context: &Context) -> Outcome {
     let mut seen = Snapshot::default();
-    let looked = seen.try_look(&context.coordinator, 0, MOST, Shows::Elections, true).await;
+    let looked = seen.try_look(&context.coordinator, 0, MOST, Page::Elections, true).await;
     looked.map_err(|error| Failure::from_error(&error, Speaker::Guard))?;
     if context.output.json {
         for (election, view, waiting) in &seen.views {
@@ -161,14 +161,14 @@ async fn once(context: &Context) -> Outcome {
     }
     let width = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).unwrap_or(WIDTH);
     let location = context.coordinator.backend().location();
-    let frame = seen.frame(&location, 0, width, Shows::Elections);
+    let frame = seen.frame(&location, 0, width, Page::Elections);
     context.output.line(&frame.lines(None).join("\n"))?;
     Ok(Exit::Done)
 }
 
 impl Snapshot {
     /// Looks at what is shown. What cannot be looked at stays as it was, and that is said.
-    async fn look(&mut self, store: &Coordinator, at: usize, room: usize, shows: Shows, names: bool) {
+    async fn look(&mut self, store: &Coordinator, at: usize, room: usize, shows: Page, names: bool) {
         match self.try_look(store, at, room, shows, names).await {
             Ok(()) => self.trouble = None,
             Err(error) => self.trouble = Some(Failure::from_error(&error, Speaker::Guard).message),
@@ -180,27 +180,27 @@ impl Snapshot {
         store: &Coordinator,
         at: usize,
         room: usize,
-        shows: Shows,
+        shows: Page,
         names: bool,
     ) -> Result<(), Error> {
         if names {
             self.names = store.elections().await?;
             self.names.sort();
         }
-        if shows == Shows::Agents || matches!(self.chosen, Some(Chosen::Agent(_))) {
+        if shows == Page::Agents || matches!(self.chosen, Some(Selection::Agent(_))) {
             self.agents = store.agents().await?;
         }
         match (shows, &self.chosen) {
-            (Shows::Details, Some(Chosen::Election(election))) => {
+            (Page::Details, Some(Selection::Election(election))) => {
                 self.details = show::text(&store.view(election).await?);
             }
-            (Shows::Details, Some(Chosen::Agent(name))) => {
+            (Page::Details, Some(Selection::Agent(name))) => {
                 let agent = self.agents.iter().find(|agent| agent.agent == *name);
                 self.details = agent.map_or_else(|| format!("{name} is gone"), agents::described);
             }
-            (Shows::Details | Shows::Elections | Shows::Agents, _) => {}
+            (Page::Details | Page::Elections | Page::Agents, _) => {}
         }
-        if shows != Shows::Elections {
+        if shows != Page::Elections {
             return Ok(());
         }
         let shown = self.names.iter().skip(at).take(room).cloned();
@@ -228,33 +228,33 @@ impl Snapshot {
     }
 
     /// Chooses what stands there in the list, if something does.
-    fn choose(&mut self, shows: Shows, at: usize) -> Shows {
+    fn choose(&mut self, shows: Page, at: usize) -> Page {
         self.chosen = match shows {
-            Shows::Elections => self.names.get(at).cloned().map(Chosen::Election),
-            Shows::Agents => self.agents.get(at).map(|agent| Chosen::Agent(agent.agent.clone())),
-            Shows::Details => return Shows::Details,
+            Page::Elections => self.names.get(at).cloned().map(Selection::Election),
+            Page::Agents => self.agents.get(at).map(|agent| Selection::Agent(agent.agent.clone())),
+            Page::Details => return Page::Details,
         };
-        if self.chosen.is_some() { Shows::Details } else { shows }
+        if self.chosen.is_some() { Page::Details } else { shows }
     }
 
     /// Goes back to the list in which it was chosen.
-    fn back(&mut self) -> Shows {
+    fn back(&mut self) -> Page {
         match self.chosen.take() {
-            Some(Chosen::Agent(_)) => Shows::Agents,
-            Some(Chosen::Election(_)) | None => Shows::Elections,
+            Some(Selection::Agent(_)) => Page::Agents,
+            Some(Selection::Election(_)) | None => Page::Elections,
         }
     }
 
-    fn count(&self, shows: Shows) -> usize {
+    fn count(&self, shows: Page) -> usize {
         match shows {
-            Shows::Elections => self.names.len(),
-            Shows::Agents => self.agents.len(),
+            Page::Elections => self.names.len(),
+            Page::Agents => self.agents.len(),
             // The place in the list stays.
-            Shows::Details => self.names.len().max(self.agents.len()),
+            Page::Details => self.names.len().max(self.agents.len()),
         }
     }
 
-    fn frame<'a>(&'a self, location: &'a str, at: usize, width: usize, shows: Shows) -> Frame<'a> {
+    fn frame<'a>(&'a self, location: &'a str, at: usize, width: usize, shows: Page) -> Frame<'a> {
         Frame {
             location,
             width,

@@ -1,4 +1,4 @@
-//! What `baton run` says of itself while CMD has stdout. Nothing here waits but [`Voice::finish`], which is bounded.
+//! What `baton run` says of itself while CMD has stdout. Nothing here waits but [`EventPrinter::finish`], which is bounded.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,8 +11,8 @@ use baton::store::Key;
 use baton::{Coordinator, Standby};
 use serde_json::json;
 
+use crate::line_writer::LineWriter;
 use crate::output::{Failure, Output, clean};
-use crate::scribe::Scribe;
 
 /// How often a waiting candidate looks whether the store can be reached and written.
 const LOOK_AT_STORE: Duration = Duration::from_secs(5);
@@ -21,9 +21,9 @@ const FIRST_LOOK: Duration = Duration::from_millis(500);
 
 /// Prints what happens to one agent in one election.
 #[derive(Clone)]
-pub(super) struct Voice {
+pub(super) struct EventPrinter {
     output: Output,
-    scribe: Scribe,
+    writer: LineWriter,
     election: ElectionName,
     agent: AgentName,
     /// How the store fails, as it was told last; empty if it does not.
@@ -32,11 +32,15 @@ pub(super) struct Voice {
     found_by_campaign: Arc<AtomicBool>,
 }
 
-impl Voice {
-    pub(super) fn new(output: Output, election: &ElectionName, agent: &AgentName) -> std::io::Result<Voice> {
-        Ok(Voice {
+impl EventPrinter {
+    pub(super) fn new(
+        output: Output,
+        election: &ElectionName,
+        agent: &AgentName,
+    ) -> std::io::Result<EventPrinter> {
+        Ok(EventPrinter {
             output,
-            scribe: Scribe::start()?,
+            writer: LineWriter::start()?,
             election: election.clone(),
             agent: agent.clone(),
             trouble: Arc::default(),
@@ -46,12 +50,12 @@ impl Voice {
 
     /// Waits until everything is written, or soon.
     pub(super) fn finish(&self) {
-        self.scribe.finish();
+        self.writer.finish();
     }
 
     /// Tells how things go: to people on stderr, to programs as events on stderr too, since stdout is CMD's.
     pub(super) fn tell(&self, event: &str, token: Option<Epoch>, text: &str) -> Result<(), Failure> {
-        self.scribe.write(self.line(event, token, text), |left_out| self.line("left-out", None, left_out));
+        self.writer.write(self.line(event, token, text), |left_out| self.line("left-out", None, left_out));
         Ok(())
     }
 
@@ -68,19 +72,19 @@ impl Voice {
 
     /// Tells why it waits: for whom, and for how long; again when that changes.
     pub(super) fn standby(&self) -> impl Fn(Standby) + Send + Sync + use<> {
-        let (voice, told) = (self.clone(), ToldStandby::default());
+        let (events, told) = (self.clone(), LastStandby::default());
         move |standby| {
             let failing = matches!(standby, Standby::Failing(_));
-            voice.found_by_campaign.store(failing, Ordering::Relaxed);
+            events.found_by_campaign.store(failing, Ordering::Relaxed);
             let Standby::Failing(why) = &standby else {
                 if told.is_new(&standby) {
-                    let text = standby_text(&voice.agent, &voice.election, &standby);
-                    let _ = voice.tell("waiting", None, &text);
+                    let text = standby_text(&events.agent, &events.election, &standby);
+                    let _ = events.tell("waiting", None, &text);
                 }
                 return;
             };
-            if voice.is_news(why) {
-                let _ = voice.tell("store", None, &format!("still waiting: {why}"));
+            if events.is_news(why) {
+                let _ = events.tell("store", None, &format!("still waiting: {why}"));
             }
         }
     }
@@ -96,9 +100,9 @@ impl Voice {
 
 /// What was told last of a wait.
 #[derive(Default)]
-pub(crate) struct ToldStandby(Mutex<Option<Standby>>);
+pub(crate) struct LastStandby(Mutex<Option<Standby>>);
 
-impl ToldStandby {
+impl LastStandby {
     /// Whether this says something else; if it does, it is what was told. A lease that runs down says nothing new.
     pub(crate) fn is_new(&self, standby: &Standby) -> bool {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,22 +144,22 @@ fn tenths(span: Span) -> Span {
 }
 
 /// While a candidate waits: says so if the store is out of reach or cannot be written, once for each reason.
-pub(super) async fn trouble(coordinator: &Coordinator, voice: &Voice) -> Infallible {
+pub(super) async fn trouble(coordinator: &Coordinator, events: &EventPrinter) -> Infallible {
     let mut pause = FIRST_LOOK;
-    let key = Key::Election(voice.election.clone());
+    let key = Key::Election(events.election.clone());
     loop {
         tokio::time::sleep(pause).await;
         pause = LOOK_AT_STORE;
-        let seen = match coordinator.view(&voice.election).await {
+        let seen = match coordinator.view(&events.election).await {
             Ok(_) => coordinator.backend().writable(&key).await.err().map(|error| error.to_string()),
             Err(error) => Some(error.to_string()),
         };
         let seen = seen.unwrap_or_default();
         // A look that succeeds does not take back that the campaign failed, as on a full disk.
-        let still_fails = seen.is_empty() && voice.found_by_campaign.load(Ordering::Relaxed);
-        if !still_fails && voice.is_news(&seen) {
+        let still_fails = seen.is_empty() && events.found_by_campaign.load(Ordering::Relaxed);
+        if !still_fails && events.is_news(&seen) {
             let text = if seen.is_empty() { "the store answers again" } else { &seen };
-            let _ = voice.tell("store", None, &format!("still waiting: {text}"));
+            let _ = events.tell("store", None, &format!("still waiting: {text}"));
         }
     }
 }

@@ -27,7 +27,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Where a description comes from.
-pub(crate) struct Source {
+pub(crate) struct DescriptionSource {
     /// The agent's own word.
     pub(crate) file: Option<PathBuf>,
     /// Whether to measure the processes below this one.
@@ -38,8 +38,8 @@ pub(crate) struct Source {
 }
 
 /// One look after the other.
-struct Lookout {
-    source: Source,
+struct DescriptionSampler {
+    source: DescriptionSource,
     /// What was measured last, and when.
     measured: Option<(Usage, Instant)>,
     /// What the agent said last that was a description.
@@ -48,18 +48,19 @@ struct Lookout {
     told: Option<String>,
 }
 
-impl Source {
+impl DescriptionSource {
     /// Looks for ever.
     pub(crate) async fn keep_looking(self, tell: impl Fn(Description)) -> std::convert::Infallible {
-        let mut lookout = Lookout { source: self, measured: None, said: Description::default(), told: None };
+        let mut sampler =
+            DescriptionSampler { source: self, measured: None, said: Description::default(), told: None };
         loop {
-            tell(lookout.look());
+            tell(sampler.look());
             tokio::time::sleep(LOOK).await;
         }
     }
 }
 
-impl Lookout {
+impl DescriptionSampler {
     fn look(&mut self) -> Description {
         if let Some(file) = self.source.file.clone() {
             self.read(&file);
@@ -121,28 +122,28 @@ impl Lookout {
 }
 
 /// An agent that is looked at, and that may be known at a server. Goes on until it is ended or dropped.
-pub(crate) struct Attending {
+pub(crate) struct DescribedAgent {
     said: watch::Receiver<Description>,
     looking: JoinHandle<()>,
     session: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
-impl Drop for Attending {
+impl Drop for DescribedAgent {
     fn drop(&mut self) {
         self.looking.abort();
         self.session.iter().for_each(|(_, task)| task.abort());
     }
 }
 
-impl Attending {
+impl DescribedAgent {
     /// Looks from here on; with a session, tells the server, and follows the election.
     pub(crate) fn begin(
         coordinator: &Coordinator,
         agent: &AgentName,
         election: &ElectionName,
-        source: Source,
+        source: DescriptionSource,
         session: bool,
-    ) -> Result<Attending, Failure> {
+    ) -> Result<DescribedAgent, Failure> {
         if session && !coordinator.has_sessions() {
             return Err(Failure::usage(
                 format!("{} has no sessions: nobody there is told", coordinator.backend().location()),
@@ -166,7 +167,7 @@ impl Attending {
             let telling = tell(coordinator.clone(), agent.clone(), election.clone(), said.clone(), is_over);
             (ends, tokio::spawn(telling))
         });
-        Ok(Attending { said, looking, session })
+        Ok(DescribedAgent { said, looking, session })
     }
 
     /// What is known of the agent.
@@ -236,33 +237,33 @@ async fn keep_telling(
 mod tests {
     use super::*;
 
-    fn lookout(file: &Path) -> Lookout {
-        let source = Source {
+    fn sampler(file: &Path) -> DescriptionSampler {
+        let source = DescriptionSource {
             file: Some(file.to_path_buf()),
             measures: false,
             capabilities: BTreeSet::from(["rust".to_string()]),
             output: Output { json: false },
         };
-        Lookout { source, measured: None, said: Description::default(), told: None }
+        DescriptionSampler { source, measured: None, said: Description::default(), told: None }
     }
 
     #[test]
     fn what_is_no_description_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("description.json");
-        let mut lookout = lookout(&file);
-        assert_eq!(lookout.look().capabilities.len(), 1, "what it was started with");
+        let mut sampler = sampler(&file);
+        assert_eq!(sampler.look().capabilities.len(), 1, "what it was started with");
         std::fs::write(&file, r#"{"queue_depth": 7, "capabilities": ["sql", "go"]}"#).unwrap();
-        let said = lookout.look();
+        let said = sampler.look();
         assert_eq!((said.queue_depth, said.capabilities.len()), (Some(7), 2));
         let long = format!(r#"{{"queue_depth": {}}}"#, " ".repeat(MAX_DESCRIPTION_BYTES));
         for nonsense in ["", "{\"queue_de", r#"{"queue_depth": "many"}"#, &long, "\u{1b}[31m"] {
             std::fs::write(&file, nonsense).unwrap();
-            assert_eq!(lookout.look(), said, "{nonsense:?}");
+            assert_eq!(sampler.look(), said, "{nonsense:?}");
         }
         std::fs::write(&file, [0xff, 0xfe]).unwrap();
-        assert_eq!(lookout.look(), said);
+        assert_eq!(sampler.look(), said);
         std::fs::remove_file(&file).unwrap();
-        assert_eq!(lookout.look(), said);
+        assert_eq!(sampler.look(), said);
     }
 }

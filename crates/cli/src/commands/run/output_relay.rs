@@ -15,15 +15,15 @@ use crate::output::Failure;
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The tasks that pass CMD's output on; none if it goes straight to ours.
-pub(super) struct Hearing {
+pub(super) struct OutputRelay {
     heard: Arc<AtomicBool>,
     tasks: Vec<JoinHandle<()>>,
 }
 
-impl Hearing {
-    pub(super) fn begin(ward: &mut WardenHandle) -> Result<Hearing, Failure> {
-        let heard = ward.terminal_heard().unwrap_or_default();
-        let (stdout, stderr) = ward.take_output();
+impl OutputRelay {
+    pub(super) fn begin(warden: &mut WardenHandle) -> Result<OutputRelay, Failure> {
+        let heard = warden.terminal_heard().unwrap_or_default();
+        let (stdout, stderr) = warden.take_output();
         let mut tasks = Vec::new();
         if let Some(stdout) = stdout {
             let from = ChildStdout::from_std(stdout)?;
@@ -33,7 +33,7 @@ impl Hearing {
             let from = ChildStderr::from_std(stderr)?;
             tasks.push(tokio::spawn(pass_on(from, tokio::io::stderr(), Arc::clone(&heard))));
         }
-        Ok(Hearing { heard, tasks })
+        Ok(OutputRelay { heard, tasks })
     }
 
     /// Whether CMD has printed something since the last time this was asked.

@@ -10,20 +10,20 @@ use serde_json::{Value, json};
 /// The most candidates that a person is shown.
 const MAX_SHOWN: usize = 10;
 /// The most of a store's own line that are asked for.
-pub(super) const MAX_NATIVE: usize = 100;
+pub(crate) const MAX_NATIVE: usize = 100;
 
 /// A candidate that stands.
-pub(super) struct Standing {
+pub(crate) struct RankedCandidate {
     candidate: Candidate,
     /// Its place in line, and why; none if the policy rules it out.
     rank: Option<(usize, String)>,
 }
 
 /// Those who stand; nobody where the policy compares nobody.
-pub(super) async fn of(
+pub(crate) async fn of(
     coordinator: &Coordinator,
     document: &Document,
-) -> Result<Vec<Standing>, baton::Error> {
+) -> Result<Vec<RankedCandidate>, baton::Error> {
     if !document.policy.select.compares() {
         return Ok(Vec::new());
     }
@@ -33,14 +33,14 @@ pub(super) async fn of(
         let place = ranking.iter().position(|ranked| ranked.incarnation == candidate.incarnation)?;
         Some((place + 1, ranking[place].reason.clone()))
     };
-    let standing = |candidate| Standing { rank: rank(&candidate), candidate };
-    let mut line: Vec<Standing> = candidates.into_iter().map(standing).collect();
+    let standing = |candidate| RankedCandidate { rank: rank(&candidate), candidate };
+    let mut line: Vec<RankedCandidate> = candidates.into_iter().map(standing).collect();
     line.sort_by_key(|standing| standing.rank.as_ref().map_or(usize::MAX, |(place, _)| *place));
     Ok(line)
 }
 
 /// The store's own line, for programs: one whose process has died stands in it until its lease ends.
-pub(super) fn native_data(line: &[QueuedCandidate]) -> Value {
+pub(crate) fn native_data(line: &[QueuedCandidate]) -> Value {
     let one = |(place, stands): (usize, &QueuedCandidate)| {
         json!({
             "agent": stands.agent,
@@ -53,7 +53,7 @@ pub(super) fn native_data(line: &[QueuedCandidate]) -> Value {
 }
 
 /// The same for people: those who wait.
-pub(super) fn native_lines(line: &[QueuedCandidate]) -> Vec<String> {
+pub(crate) fn native_lines(line: &[QueuedCandidate]) -> Vec<String> {
     let one = |(place, stands): (usize, &QueuedCandidate)| {
         let left = stands.left.unwrap_or_default();
         format!("  in line     {}. {} (lease {left} more)", place + 1, stands.agent)
@@ -62,7 +62,7 @@ pub(super) fn native_lines(line: &[QueuedCandidate]) -> Vec<String> {
 }
 
 /// Those who wait in line, in its order, for people.
-pub(super) fn waiting_lines(waiting: &[WaitingCandidate]) -> Vec<String> {
+pub(crate) fn waiting_lines(waiting: &[WaitingCandidate]) -> Vec<String> {
     if waiting.is_empty() {
         return Vec::new();
     }
@@ -75,8 +75,8 @@ pub(super) fn waiting_lines(waiting: &[WaitingCandidate]) -> Vec<String> {
 }
 
 /// For programs.
-pub(super) fn data(line: &[Standing]) -> Value {
-    let one = |standing: &Standing| {
+pub(crate) fn data(line: &[RankedCandidate]) -> Value {
+    let one = |standing: &RankedCandidate| {
         let candidate = &standing.candidate;
         json!({
             "agent": candidate.agent,
@@ -92,8 +92,8 @@ pub(super) fn data(line: &[Standing]) -> Value {
 }
 
 /// For people: a line for each of the first.
-pub(super) fn lines(line: &[Standing]) -> Vec<String> {
-    let one = |standing: &Standing| match &standing.rank {
+pub(crate) fn lines(line: &[RankedCandidate]) -> Vec<String> {
+    let one = |standing: &RankedCandidate| match &standing.rank {
         Some((place, reason)) => format!("  in line     {place}. {}: {reason}", standing.candidate.agent),
         None => format!("  not in line {}: ruled out by the policy", standing.candidate.agent),
     };

@@ -5,7 +5,7 @@ use clap::Args;
 
 /// What is not left to the seed.
 #[derive(Args, Clone, Debug)]
-pub(super) struct Chosen {
+pub(super) struct SetupOptions {
     /// raft, paxos, bully, ring, lease or lease-observed
     #[arg(long, value_name = "NAME")]
     pub(super) algorithm: Elector,
@@ -20,9 +20,9 @@ pub(super) struct Chosen {
     lan: bool,
 }
 
-impl Chosen {
+impl SetupOptions {
     pub(super) fn wishes(&self) -> SeedOptions {
-        let Chosen { algorithm, scenario, nodes, lan } = *self;
+        let SetupOptions { algorithm, scenario, nodes, lan } = *self;
         SeedOptions { algorithm, scenario, nodes, lan }
     }
 

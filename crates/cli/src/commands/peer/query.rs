@@ -14,13 +14,13 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::options::{Known, group_folder};
+use super::options::{Authentication, group_folder};
 use crate::exit::Exit;
 use crate::output::{Failure, Outcome, Output};
 
 /// Which member is asked.
 #[derive(Args, Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct MemberSelector {
     /// The folder of the member [default: those of the group below the user's state folder]
     #[arg(long, value_name = "DIR", conflicts_with = "connect")]
     data: Option<PathBuf>,
@@ -31,45 +31,45 @@ pub(super) struct Place {
     #[arg(long, value_name = "NAME", default_value = "peers")]
     group: ElectionName,
     #[command(flatten)]
-    known: Known,
+    known: Authentication,
 }
 
 /// One member that can be asked.
 #[derive(Clone)]
-enum Door {
+enum MemberTarget {
     /// The member of a folder; which, if its name says so.
     Folder(Option<NodeId>, PathBuf),
     Elsewhere(Remote),
 }
 
 /// Why there is no answer.
-enum Unheard {
+enum QueryFailure {
     /// It is there, and says nothing.
     Silent(Failure),
     /// Nobody is there, or one does not believe the other.
     Failed(Failure),
 }
 
-impl Unheard {
+impl QueryFailure {
     fn failure(self) -> Failure {
         match self {
-            Unheard::Silent(failure) | Unheard::Failed(failure) => failure,
+            QueryFailure::Silent(failure) | QueryFailure::Failed(failure) => failure,
         }
     }
 }
 
 /// What the members that can be asked say of themselves.
-pub(super) struct Looked {
+pub(super) struct MemberReplies {
     pub(super) statuses: Vec<How>,
     /// Those that are there and say nothing, as people call them.
     pub(super) silent: Vec<(Option<NodeId>, String)>,
 }
 
-impl Place {
+impl MemberSelector {
     /// The members that can be asked, in the order of their ids.
-    fn doors(&self) -> Result<Vec<Door>, Failure> {
+    fn targets(&self) -> Result<Vec<MemberTarget>, Failure> {
         if let Some(folder) = &self.data {
-            return Ok(vec![Door::Folder(None, folder.clone())]);
+            return Ok(vec![MemberTarget::Folder(None, folder.clone())]);
         }
         if let Some(listed) = &self.connect {
             if listed.address.parse::<PilotAddress>().is_ok() {
@@ -78,7 +78,7 @@ impl Place {
                     "on that machine, name the member's folder: --data DIR; --connect is for TCP",
                 ));
             }
-            return Ok(vec![Door::Elsewhere(Remote {
+            return Ok(vec![MemberTarget::Elsewhere(Remote {
                 id: listed.member.id,
                 address: listed.address.clone(),
                 group: self.group.to_string(),
@@ -91,22 +91,22 @@ impl Place {
             .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
             .collect();
         found.sort();
-        Ok(found.into_iter().map(|(id, folder)| Door::Folder(Some(id), folder)).collect())
+        Ok(found.into_iter().map(|(id, folder)| MemberTarget::Folder(Some(id), folder)).collect())
     }
 
-    /// Asks all at once how they are. The answers come as they are given, with the place of the door among all.
-    fn ask_all(doors: &[Door]) -> JoinSet<(usize, Result<ControlReply, Unheard>)> {
+    /// Asks all at once how they are. The answers come as they are given, with the place of the member among all.
+    fn ask_all(targets: &[MemberTarget]) -> JoinSet<(usize, Result<ControlReply, QueryFailure>)> {
         let mut asked = JoinSet::new();
-        for (place, door) in doors.iter().cloned().enumerate() {
-            asked.spawn(async move { (place, door.ask(&ControlRequest::Status).await) });
+        for (place, target) in targets.iter().cloned().enumerate() {
+            asked.spawn(async move { (place, target.ask(&ControlRequest::Status).await) });
         }
         asked
     }
 
     /// Asks each that runs; those that do not are passed over if there are several, those that do not answer are named.
-    pub(super) async fn look(&self) -> Result<Looked, Failure> {
-        let doors = self.doors()?;
-        let mut asked = Place::ask_all(&doors);
+    pub(super) async fn look(&self) -> Result<MemberReplies, Failure> {
+        let targets = self.targets()?;
+        let mut asked = MemberSelector::ask_all(&targets);
         let (mut statuses, mut silent, mut failed) = (Vec::new(), Vec::new(), None);
         while let Some(answer) = asked.join_next().await {
             match answer.map_err(std::io::Error::from)? {
@@ -114,8 +114,8 @@ impl Place {
                     Ok(status) => statuses.push((place, status)),
                     Err(failure) => failed = Some(failure),
                 },
-                (place, Err(Unheard::Silent(failure))) => silent.push((place, failure)),
-                (_, Err(Unheard::Failed(failure))) => failed = Some(failure),
+                (place, Err(QueryFailure::Silent(failure))) => silent.push((place, failure)),
+                (_, Err(QueryFailure::Failed(failure))) => failed = Some(failure),
             }
         }
         if statuses.is_empty() {
@@ -124,9 +124,12 @@ impl Place {
         }
         statuses.sort_by_key(|(place, _)| *place);
         silent.sort_by_key(|(place, _)| *place);
-        Ok(Looked {
+        Ok(MemberReplies {
             statuses: statuses.into_iter().map(|(_, status)| status).collect(),
-            silent: silent.into_iter().map(|(place, _)| (doors[place].id(), doors[place].name())).collect(),
+            silent: silent
+                .into_iter()
+                .map(|(place, _)| (targets[place].id(), targets[place].name()))
+                .collect(),
         })
     }
 
@@ -141,12 +144,12 @@ impl Place {
 
     /// Asks the member that leads, if it is among those that can be asked; else the first. Nobody is waited for once the leader is found.
     pub(super) async fn ask_leader(&self, ask: &ControlRequest) -> Result<(How, Option<String>), Failure> {
-        let doors = self.doors()?;
-        let mut asked = Place::ask_all(&doors);
+        let targets = self.targets()?;
+        let mut asked = MemberSelector::ask_all(&targets);
         let (mut chosen, mut failed) = (None, None);
         while let Some(answer) = asked.join_next().await {
             let (place, answer) = answer.map_err(std::io::Error::from)?;
-            let status = match answer.map_err(Unheard::failure).and_then(status) {
+            let status = match answer.map_err(QueryFailure::failure).and_then(status) {
                 Ok(status) => status,
                 Err(failure) => {
                     failed = Some(failure);
@@ -164,7 +167,7 @@ impl Place {
         let Some(((_, place), asked)) = chosen else {
             return Err(failed.unwrap_or_else(|| self.nobody()));
         };
-        let answer = doors[place].ask(ask).await.map_err(Unheard::failure)?;
+        let answer = targets[place].ask(ask).await.map_err(QueryFailure::failure)?;
         match answer {
             ControlReply::Begun => Ok((asked, None)),
             ControlReply::Warned(warning) => Ok((asked, Some(warning))),
@@ -182,37 +185,41 @@ impl Place {
     }
 }
 
-impl Door {
-    async fn ask(&self, ask: &ControlRequest) -> Result<ControlReply, Unheard> {
+impl MemberTarget {
+    async fn ask(&self, ask: &ControlRequest) -> Result<ControlReply, QueryFailure> {
         match self {
-            Door::Folder(_, folder) => ask_folder(folder, ask).await.map_err(|error| self.unheard(&error)),
-            Door::Elsewhere(remote) => remote.ask(ask).await.map_err(|error| self.unreached(remote, &error)),
+            MemberTarget::Folder(_, folder) => {
+                ask_folder(folder, ask).await.map_err(|error| self.unheard(&error))
+            }
+            MemberTarget::Elsewhere(remote) => {
+                remote.ask(ask).await.map_err(|error| self.unreached(remote, &error))
+            }
         }
     }
 
     fn id(&self) -> Option<NodeId> {
         match self {
-            Door::Folder(id, _) => *id,
-            Door::Elsewhere(remote) => Some(remote.id),
+            MemberTarget::Folder(id, _) => *id,
+            MemberTarget::Elsewhere(remote) => Some(remote.id),
         }
     }
 
     /// As people call it.
     fn name(&self) -> String {
         match self {
-            Door::Folder(Some(id), folder) => format!("member {id} in {}", folder.display()),
-            Door::Folder(None, folder) => format!("the member in {}", folder.display()),
-            Door::Elsewhere(remote) => format!("member {} at {}", remote.id, remote.address),
+            MemberTarget::Folder(Some(id), folder) => format!("member {id} in {}", folder.display()),
+            MemberTarget::Folder(None, folder) => format!("the member in {}", folder.display()),
+            MemberTarget::Elsewhere(remote) => format!("member {} at {}", remote.id, remote.address),
         }
     }
 
-    fn unheard(&self, error: &std::io::Error) -> Unheard {
+    fn unheard(&self, error: &std::io::Error) -> QueryFailure {
         let name = self.name();
         if error.kind() == std::io::ErrorKind::TimedOut {
             let text = format!("{name} does not answer");
-            return Unheard::Silent(Failure::new(Exit::Error, "no-answer", text, SILENT_HINT));
+            return QueryFailure::Silent(Failure::new(Exit::Error, "no-answer", text, SILENT_HINT));
         }
-        Unheard::Failed(Failure::new(
+        QueryFailure::Failed(Failure::new(
             Exit::Error,
             "not-running",
             format!("{name} does not run: {error}"),
@@ -220,7 +227,7 @@ impl Door {
         ))
     }
 
-    fn unreached(&self, remote: &Remote, error: &AskError) -> Unheard {
+    fn unreached(&self, remote: &Remote, error: &AskError) -> QueryFailure {
         let proofs = "as the members have";
         let hint = match error {
             AskError::Unreachable(_) => "see whether it runs, and whether the address is right".to_string(),
@@ -238,14 +245,14 @@ impl Door {
         let failure = Failure::new(Exit::Error, "not-reached", format!("{}: {error}", self.name()), hint);
         match error {
             AskError::Unreachable(error) if error.kind() == std::io::ErrorKind::TimedOut => {
-                Unheard::Silent(failure)
+                QueryFailure::Silent(failure)
             }
             AskError::Unreachable(_)
             | AskError::HungUp
             | AskError::Other(_)
             | AskError::Unshown
             | AskError::Stranger(_)
-            | AskError::Nonsense => Unheard::Failed(failure),
+            | AskError::Nonsense => QueryFailure::Failed(failure),
         }
     }
 }
@@ -292,7 +299,7 @@ pub(super) struct Transfer {
     #[arg(long, value_name = "ID")]
     to: Option<NodeId>,
     #[command(flatten)]
-    place: Place,
+    place: MemberSelector,
 }
 
 impl Transfer {
@@ -325,7 +332,7 @@ struct Add {
     #[arg(value_name = "MEMBER")]
     member: ListedMember,
     #[command(flatten)]
-    place: Place,
+    place: MemberSelector,
 }
 
 #[derive(Args, Debug)]
@@ -334,7 +341,7 @@ struct Remove {
     #[arg(value_name = "ID")]
     id: NodeId,
     #[command(flatten)]
-    place: Place,
+    place: MemberSelector,
 }
 
 impl Members {

@@ -7,7 +7,7 @@ use baton::{Origin, locate};
 use crate::output::Output;
 
 /// Says which elections a server that was given no store does not serve, if a `.baton` folder is found as clients find one.
-pub(super) async fn mention(output: Output) {
+pub(crate) async fn mention(output: Output) {
     let Ok(here) = std::env::current_dir() else { return };
     // It is a courtesy: a folder that is not trusted, or cannot be read, is not mentioned.
     let Ok((folder, Origin::Here | Origin::Above)) = locate(&here) else { return };

@@ -38,16 +38,16 @@ while :; do sleep 1; done
 "#;
 
 /// A `baton run` of such a CMD.
-pub(crate) struct Evil {
+pub(crate) struct StubbornRun {
     pub(crate) agent: &'static str,
     pub(crate) child: Child,
 }
 
-impl Evil {
+impl StubbornRun {
     /// Starts one that goes on for ever.
-    pub(crate) fn start(world: &World, agent: &'static str, options: &[&str]) -> Evil {
+    pub(crate) fn start(world: &World, agent: &'static str, options: &[&str]) -> StubbornRun {
         let command = world.command(&[]);
-        Evil::launch(world, command, agent, options, "while :; do sleep 1; done")
+        StubbornRun::launch(world, command, agent, options, "while :; do sleep 1; done")
     }
 
     /// Starts one with another end, by a command that has no arguments yet.
@@ -57,13 +57,13 @@ impl Evil {
         agent: &'static str,
         options: &[&str],
         end: &str,
-    ) -> Evil {
+    ) -> StubbornRun {
         let script = format!("{EVIL}{end}");
         command.args(["run", ELECTION, "--as", agent]).args(options).args(["--", "sh", "-c", &script]);
         let log =
             File::options().append(true).create(true).open(world.file(&format!("{agent}.err"))).unwrap();
         let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        Evil { agent, child }
+        StubbornRun { agent, child }
     }
 
     pub(crate) fn pid(&self) -> u32 {

@@ -5,14 +5,14 @@ use baton_node::{MemberRole, MemberStatus, Status as How};
 use clap::Args;
 use serde_json::json;
 
-use super::ask::{Place, SILENT_HINT};
+use super::query::{MemberSelector, SILENT_HINT};
 use crate::exit::Exit;
 use crate::output::{Outcome, Output, table};
 
 #[derive(Args, Debug)]
 pub(super) struct Status {
     #[command(flatten)]
-    place: Place,
+    place: MemberSelector,
 }
 
 impl Status {

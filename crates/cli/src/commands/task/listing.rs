@@ -5,7 +5,7 @@ use baton::toolbox::{Attempt, Item, Kind, Query, State, Task};
 use clap::Args;
 use serde_json::json;
 
-use super::heard::{Heard, ago};
+use super::silences::{AgentSilences, ago};
 use crate::context::Context;
 use crate::output::{Failure, clean};
 use crate::screen::{Screen, StoreCommand};
@@ -82,7 +82,8 @@ pub(crate) struct Show {
 impl StoreCommand for Show {
     async fn screen(&self, context: &Context) -> Result<Screen, Failure> {
         let task = context.coordinator.toolbox(&self.election).task(&self.task).await?;
-        let silent_ms = if task.is_under_way() { Heard::look(context).await.silent_ms(&task) } else { None };
+        let silent_ms =
+            if task.is_under_way() { AgentSilences::look(context).await.silent_ms(&task) } else { None };
         let mut data = json!(task);
         data["silent_ms"] = json!(silent_ms);
         Ok(Screen::new(data, described(&task, silent_ms)))

@@ -9,21 +9,21 @@ use baton_warden::{Lead, Start, StatusFiles};
 use tokio::task::JoinHandle;
 
 use super::files::Files;
-use super::removal_rules::{Judge, Judged, Judging};
+use super::removal_rules::{Judge, Judgement, PendingJudgement};
 use super::{OnOutage, Runner};
-use crate::leaving::{Left, Publisher};
+use crate::checkpoint_file::{CheckpointFile, Publisher};
 use crate::output::Failure;
 use crate::region;
-use crate::warden_process::{Duty, GivesBack, RunFolder, boot_time};
+use crate::warden_process::{Duty, Holding, RunFolder, boot_time};
 
 /// A leadership, renewed until it is lost, released or dropped.
-pub(super) struct Office {
+pub(super) struct LeadershipRun {
     pub(super) lead: Leadership,
     pub(super) judge: Judge,
     /// The judgement on its way, if there is one.
-    pub(super) judging: Option<Judging>,
+    pub(super) judging: Option<PendingJudgement>,
     /// The report on its way, if there is one.
-    pub(super) reporting: Option<Reporting>,
+    pub(super) reporting: Option<PendingReport>,
     pub(super) grace: Span,
     outlives_lease: bool,
     duty: Duty,
@@ -33,7 +33,7 @@ pub(super) struct Office {
     pub(super) counts_verdicts: bool,
 }
 
-impl Office {
+impl LeadershipRun {
     /// Begins to renew.
     ///
     /// # Errors
@@ -43,18 +43,18 @@ impl Office {
         folder: &RunFolder,
         files: &Files,
         grant: Grant,
-    ) -> Result<Office, Error> {
+    ) -> Result<LeadershipRun, Error> {
         let election = runner.options.election.clone();
         let (lasts, credential) = (grant.lasts(), grant.credential);
         let depends = grant.document.policy.depends.clone();
         let counts_verdicts = grant.document.policy.performance.is_some();
         let lead = runner.context.coordinator.lead(&election, &runner.bid, grant)?;
         region::note(&files.lease, &lead);
-        let left = Left::new(&files.checkpoint, runner.options.validate.is_some());
+        let left = CheckpointFile::new(&files.checkpoint, runner.options.validate.is_some());
         let duty = Duty {
             store: runner.store.clone(),
             folder: folder.path().to_path_buf(),
-            gives_back: GivesBack::Lease {
+            gives_back: Holding::Lease {
                 election: election.clone(),
                 epoch: lead.token(),
                 credential,
@@ -71,7 +71,7 @@ impl Office {
         };
         let grace = runner.options.grace.unwrap_or_else(|| lease::default_grace(lasts));
         let outlives_lease = runner.options.on_outage == OnOutage::ReadOnly;
-        Ok(Office {
+        Ok(LeadershipRun {
             lead,
             judge,
             judging: None,
@@ -112,9 +112,9 @@ impl Office {
     }
 
     /// Tells what became of a checkpoint; returns what the validator has against it.
-    pub(super) fn heed(&self, runner: &Runner<'_>, judged: Judged) -> Result<Option<String>, Failure> {
+    pub(super) fn heed(&self, runner: &Runner<'_>, judged: Judgement) -> Result<Option<String>, Failure> {
         if let Some(why) = &judged.failed {
-            runner.voice.tell(
+            runner.events.tell(
                 "checkpoint-failed",
                 None,
                 &format!("the checkpoint is not published: {why}"),
@@ -122,7 +122,7 @@ impl Office {
         }
         if let Some(why) = &judged.uncovered {
             let text = format!("the checkpoint stands, and covers nothing: {why}");
-            runner.voice.tell("checkpoint-uncovered", None, &text)?;
+            runner.events.tell("checkpoint-uncovered", None, &text)?;
         }
         let _ = judged.settled.map(|mark| self.judge.left.settle(mark));
         if judged.published {
@@ -137,34 +137,34 @@ impl Office {
         let (election, agent) = (self.lead.election().clone(), self.lead.agent().clone());
         let (token, detail) = (self.lead.token(), detail.to_string());
         let earlier = self.reporting.take();
-        self.reporting = Some(Reporting(tokio::spawn(async move {
-            if let Some(Reporting(earlier)) = earlier {
+        self.reporting = Some(PendingReport(tokio::spawn(async move {
+            if let Some(PendingReport(earlier)) = earlier {
                 let _ = earlier.await;
             }
             let told = coordinator.report(&election, token, finding, &detail, &agent, Some(credential)).await;
             let ended = !matches!(told, Ok(Answer::Done { ended: None, .. }));
-            Reported { finding, detail, ended }
+            ReportOutcome { finding, detail, ended }
         })));
     }
 }
 
 /// A report on its way to the store.
-pub(super) struct Reporting(JoinHandle<Reported>);
+pub(super) struct PendingReport(JoinHandle<ReportOutcome>);
 
 /// What came of a report.
-pub(super) struct Reported {
+pub(super) struct ReportOutcome {
     pub(super) finding: Finding,
     pub(super) detail: String,
     /// The leadership ends by it: always, unless the policy counts verdicts and this is not one too many.
     pub(super) ended: bool,
 }
 
-impl Reporting {
+impl PendingReport {
     /// Waits for the answer; for ever if there is none on its way.
-    pub(super) async fn of(reporting: &mut Option<Reporting>) -> Result<Reported, Failure> {
+    pub(super) async fn of(reporting: &mut Option<PendingReport>) -> Result<ReportOutcome, Failure> {
         match reporting {
             None => std::future::pending().await,
-            Some(Reporting(task)) => Ok(task.await.map_err(std::io::Error::other)?),
+            Some(PendingReport(task)) => Ok(task.await.map_err(std::io::Error::other)?),
         }
     }
 }
@@ -176,7 +176,7 @@ fn environment(
 ) -> std::io::Result<Vec<(String, String)>> {
     let path = |path: &std::path::Path| path.display().to_string();
     let description = runner.options.describe.as_ref().map(std::path::absolute).transpose()?;
-    let of_region = runner.region.as_ref().map(|around| around.environment()).unwrap_or_default();
+    let of_region = runner.region.as_ref().map(|region_run| region_run.environment()).unwrap_or_default();
     let variables = [
         ("BATON_ELECTION", lead.election().to_string()),
         ("BATON_AGENT", lead.agent().to_string()),

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::output::Failure;
 
 /// Writes the address into the file of `--address-file`, if there is one.
-pub(super) fn announce(file: Option<&Path>, address: &str) -> Result<(), Failure> {
+pub(crate) fn announce(file: Option<&Path>, address: &str) -> Result<(), Failure> {
     let Some(file) = file else { return Ok(()) };
     std::fs::write(file, format!("{address}\n")).map_err(|error| {
         let message = format!("cannot write the address into {}: {error}", file.display());

@@ -10,7 +10,7 @@ use crate::output::{Failure, Output, table};
 
 /// Where pages and pictures go.
 #[derive(Args, Debug)]
-pub(super) struct Paper {
+pub(super) struct ReportFiles {
     /// Write a page with all pictures and tables, which needs nothing else
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -19,7 +19,7 @@ pub(super) struct Paper {
     pictures: Option<PathBuf>,
 }
 
-impl Paper {
+impl ReportFiles {
     /// Refuses, before anything long is begun, what cannot be written.
     pub(super) fn check(&self) -> Result<(), Failure> {
         if let Some(file) = &self.html {

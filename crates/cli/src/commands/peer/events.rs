@@ -1,30 +1,30 @@
-//! What `baton peer` says of itself while CMD has stdout. Nothing here waits but [`Voice::finish`], which is bounded.
+//! What `baton peer` says of itself while CMD has stdout. Nothing here waits but [`EventPrinter::finish`], which is bounded.
 
 use baton_election::ElectionName;
 use baton_node::Event;
 use baton_peer::{NodeId, Term};
 use serde_json::json;
 
+use crate::line_writer::LineWriter;
 use crate::output::{Output, clean};
-use crate::scribe::Scribe;
 
 /// Prints what happens to this member.
 #[derive(Clone)]
-pub(super) struct Voice {
+pub(super) struct EventPrinter {
     output: Output,
     group: ElectionName,
     id: NodeId,
-    scribe: Scribe,
+    writer: LineWriter,
 }
 
-impl Voice {
-    pub(super) fn new(output: Output, group: &ElectionName, id: NodeId) -> std::io::Result<Voice> {
-        Ok(Voice { output, group: group.clone(), id, scribe: Scribe::start()? })
+impl EventPrinter {
+    pub(super) fn new(output: Output, group: &ElectionName, id: NodeId) -> std::io::Result<EventPrinter> {
+        Ok(EventPrinter { output, group: group.clone(), id, writer: LineWriter::start()? })
     }
 
     /// Waits until everything is written, or soon.
     pub(super) fn finish(&self) {
-        self.scribe.finish();
+        self.writer.finish();
     }
 
     /// Whether a program listens.
@@ -34,7 +34,7 @@ impl Voice {
 
     /// Tells how things go: to people on stderr, to programs as events on stderr too, since stdout is CMD's.
     pub(super) fn tell(&self, event: &str, term: Option<Term>, text: &str) {
-        self.scribe.write(self.line(event, term, text), |left_out| self.line("left-out", None, left_out));
+        self.writer.write(self.line(event, term, text), |left_out| self.line("left-out", None, left_out));
     }
 
     fn line(&self, event: &str, term: Option<Term>, text: &str) -> String {

@@ -1,7 +1,7 @@
 //! Writes lines to stderr from a thread of its own.
 //!
 //! Assumes nothing of the reader: a terminal that is held, or a pipe that nobody empties, must not keep a heartbeat, a renewal or a warden
-//! waiting. Guarantees that nothing here waits but [`Scribe::finish`], which is bounded, and a bound on what waits to be written. Does not
+//! waiting. Guarantees that nothing here waits but [`LineWriter::finish`], which is bounded, and a bound on what waits to be written. Does not
 //! guarantee that everything is read: lines that do not fit are left out, and a later line says how many.
 
 use std::io;
@@ -19,24 +19,24 @@ const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
 
 /// The near end of the thread.
 #[derive(Clone)]
-pub(crate) struct Scribe {
-    lines: SyncSender<Word>,
+pub(crate) struct LineWriter {
+    lines: SyncSender<Entry>,
     /// Lines that were left out, until a line says so.
     missed: Arc<AtomicU64>,
 }
 
-enum Word {
+enum Entry {
     Line(String),
     /// Everything before it is written.
     Done(SyncSender<()>),
 }
 
-impl Scribe {
-    pub(crate) fn start() -> io::Result<Scribe> {
+impl LineWriter {
+    pub(crate) fn start() -> io::Result<LineWriter> {
         let (lines, waiting) = sync_channel(WAITING_MAX);
         // It ends with the last of its speakers; at the end of the process it may still hang.
-        std::thread::Builder::new().name("scribe".to_string()).spawn(move || write(waiting))?;
-        Ok(Scribe { lines, missed: Arc::default() })
+        std::thread::Builder::new().name("line-writer".to_string()).spawn(move || write(waiting))?;
+        Ok(LineWriter { lines, missed: Arc::default() })
     }
 
     /// Leaves a line to be written, after one that says how many were left out before it.
@@ -52,14 +52,14 @@ impl Scribe {
     /// Waits until everything is written, or soon.
     pub(crate) fn finish(&self) {
         let (done, written) = sync_channel(1);
-        if self.lines.try_send(Word::Done(done)).is_ok() {
+        if self.lines.try_send(Entry::Done(done)).is_ok() {
             let _ = written.recv_timeout(LAST_WORDS_MAX);
         }
     }
 
     /// Leaves a line to be written that stands for so many; without room they are missed.
     fn push(&self, lines: u64, line: String) {
-        match self.lines.try_send(Word::Line(line)) {
+        match self.lines.try_send(Entry::Line(line)) {
             Ok(()) | Err(TrySendError::Disconnected(_)) => {}
             Err(TrySendError::Full(_)) => {
                 self.missed.fetch_add(lines, Ordering::Relaxed);
@@ -69,11 +69,11 @@ impl Scribe {
 }
 
 /// Writes lines for as long as there is a speaker.
-fn write(waiting: Receiver<Word>) {
+fn write(waiting: Receiver<Entry>) {
     for word in waiting {
         match word {
-            Word::Line(line) => say_at_once(&line),
-            Word::Done(done) => {
+            Entry::Line(line) => say_at_once(&line),
+            Entry::Done(done) => {
                 let _ = done.send(());
             }
         }

@@ -9,17 +9,17 @@ use baton::toolbox::Task;
 use crate::context::Context;
 
 /// How long ago which agent was last heard of.
-pub(super) struct Heard(BTreeMap<AgentName, u64>);
+pub(super) struct AgentSilences(BTreeMap<AgentName, u64>);
 
-impl Heard {
-    pub(super) async fn look(context: &Context) -> Heard {
+impl AgentSilences {
+    pub(super) async fn look(context: &Context) -> AgentSilences {
         let sessions = context.coordinator.sessions().await.unwrap_or_default();
         let mut heard: BTreeMap<AgentName, u64> = BTreeMap::new();
         for session in sessions {
             let silent = heard.entry(session.agent).or_insert(session.silent_ms);
             *silent = session.silent_ms.min(*silent);
         }
-        Heard(heard)
+        AgentSilences(heard)
     }
 
     /// How long the worker of a task is silent; none if it is not heard of.
@@ -61,9 +61,9 @@ mod tests {
     #[test]
     fn who_has_no_session_is_missed_only_where_others_have_one() {
         let tasks = ["here", "gone", "gone"].map(task);
-        let heard = Heard(BTreeMap::from([("here".parse().unwrap(), 1_500)]));
+        let heard = AgentSilences(BTreeMap::from([("here".parse().unwrap(), 1_500)]));
         assert_eq!(heard.missing(&tasks).iter().map(AgentName::as_str).collect::<Vec<_>>(), ["gone"]);
         assert_eq!((heard.silent_ms(&tasks[0]), heard.silent_ms(&tasks[1])), (Some(1_500), None));
-        assert_eq!(Heard(BTreeMap::new()).missing(&tasks), []);
+        assert_eq!(AgentSilences(BTreeMap::new()).missing(&tasks), []);
     }
 }

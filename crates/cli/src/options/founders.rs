@@ -20,7 +20,7 @@ const CODE: usize = 16;
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Access and limits")]
-pub(crate) struct Founding {
+pub(crate) struct FounderOptions {
     /// A public key that may become the first operator, as `baton operator key` prints it; repeatable
     #[arg(long, value_name = "KEY")]
     operator: Vec<PublicKey>,
@@ -31,13 +31,13 @@ pub(crate) struct Founding {
 
 /// The ways to become the first operator.
 #[derive(Default)]
-pub(crate) struct Founded {
+pub(crate) struct FounderAccess {
     pub(crate) founders: Arc<Founders>,
     /// What the first operator must show, and where it stands.
     pub(crate) code: Option<(String, PathBuf)>,
 }
 
-impl Drop for Founded {
+impl Drop for FounderAccess {
     /// A code is good for one run of the server.
     fn drop(&mut self) {
         if let Some((_, file)) = &self.code {
@@ -46,7 +46,7 @@ impl Drop for Founded {
     }
 }
 
-impl Founding {
+impl FounderOptions {
     /// Refuses what makes no sense on a store that others share.
     pub(crate) fn check(&self, alone: bool) -> Result<(), Failure> {
         if self.operator_self && !alone {
@@ -64,19 +64,19 @@ impl Founding {
         store: &Arc<dyn Store>,
         file: &Path,
         output: Output,
-    ) -> Result<Founded, Failure> {
+    ) -> Result<FounderAccess, Failure> {
         let fail = |error: &baton::Error| Failure::from_error(error, Speaker::Operator);
         // One of an earlier run opens nothing.
         let _ = std::fs::remove_file(file);
         if has_operator(&**store).await.map_err(|error| fail(&error))? {
-            return Ok(Founded::default());
+            return Ok(FounderAccess::default());
         }
         if self.operator_self {
             let (key, _) = keys::load_or_make()?;
             let coordinator = Coordinator::with_store(Arc::clone(store), Memory::new());
             coordinator.operators().enrol(&key).await.map_err(|error| fail(&error))?;
             output.talk(&format!("baton: this user is the operator, with the key {}", key.public()));
-            return Ok(Founded::default());
+            return Ok(FounderAccess::default());
         }
         let mut code = [0; CODE];
         getrandom::fill(&mut code).map_err(std::io::Error::other)?;
@@ -87,12 +87,12 @@ impl Founding {
             let _ = std::fs::remove_file(&used);
             output.talk("baton: the store has an operator; the code is void");
         });
-        Ok(Founded { founders: Arc::new(founders), code: Some((code, file.to_path_buf())) })
+        Ok(FounderAccess { founders: Arc::new(founders), code: Some((code, file.to_path_buf())) })
     }
 }
 
 /// Says how somebody becomes the first operator.
-pub(crate) fn tell(founded: &Founded, url: &str, output: Output) {
+pub(crate) fn tell(founded: &FounderAccess, url: &str, output: Output) {
     let Some((code, file)) = &founded.code else { return };
     output.talk("baton: nobody is the operator of this store yet");
     output.talk(&format!("hint: baton init --store {url} --code {code}"));

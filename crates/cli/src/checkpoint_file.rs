@@ -24,32 +24,32 @@ use crate::state_folder::{StateFolder, write_private};
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// What tells one state of a file from another.
-pub(crate) type Mark = (SystemTime, u64);
+pub(crate) type FileState = (SystemTime, u64);
 
 /// The state of a file; none if there is none, or nothing in it.
-pub(crate) fn mark(path: &Path) -> Option<Mark> {
+pub(crate) fn mark(path: &Path) -> Option<FileState> {
     let data = fs::metadata(path).ok().filter(|data| data.len() > 0)?;
     Some((data.modified().ok()?, data.len()))
 }
 
 /// The file that CMD writes, and the one in which run notes the state of it that it has dealt with.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Left {
+pub(crate) struct CheckpointFile {
     pub(crate) file: PathBuf,
     settled: PathBuf,
     /// A validator judges it before it is published.
     judged: bool,
 }
 
-impl Left {
-    pub(crate) fn new(file: &Path, judged: bool) -> Left {
+impl CheckpointFile {
+    pub(crate) fn new(file: &Path, judged: bool) -> CheckpointFile {
         let mut settled = file.as_os_str().to_owned();
         settled.push("-settled");
-        Left { file: file.to_path_buf(), settled: settled.into(), judged }
+        CheckpointFile { file: file.to_path_buf(), settled: settled.into(), judged }
     }
 
     /// Notes that this state of the file is published, or will not be. A run that cannot note it has it published once more.
-    pub(crate) fn settle(&self, mark: Mark) {
+    pub(crate) fn settle(&self, mark: FileState) {
         let _ = write_private(&self.settled, text_of(mark).as_bytes());
     }
 
@@ -76,7 +76,7 @@ impl Left {
     }
 }
 
-fn text_of((modified, bytes): Mark) -> String {
+fn text_of((modified, bytes): FileState) -> String {
     let since = modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     format!("{} {bytes}\n", since.as_nanos())
 }
@@ -167,7 +167,8 @@ impl Publisher {
 /// What CMD wrote for its successor: `{"summary": …, "state": …, "covers": […]}`, any other JSON as the state, anything else as text. With the
 /// places that it covers, which nobody has looked at yet.
 fn content_of(bytes: &[u8], state: &StateFolder) -> Result<(CheckpointContent, Vec<PathBuf>), String> {
-    let Shaped { summary, state: value, covers: places } = shape_of(&String::from_utf8_lossy(bytes))?;
+    let CheckpointObject { summary, state: value, covers: places } =
+        shape_of(&String::from_utf8_lossy(bytes))?;
     let summary = shortened(&summary);
     let inline = value.to_string();
     if inline.len() <= MAX_CHECKPOINT_BYTES {
@@ -184,7 +185,7 @@ fn content_of(bytes: &[u8], state: &StateFolder) -> Result<(CheckpointContent, V
 
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Shaped {
+struct CheckpointObject {
     #[serde(default)]
     summary: String,
     #[serde(default)]
@@ -193,18 +194,22 @@ struct Shaped {
     covers: Vec<PathBuf>,
 }
 
-fn shape_of(text: &str) -> Result<Shaped, String> {
-    if let Ok(shaped) = object_of::<Shaped>(text) {
+fn shape_of(text: &str) -> Result<CheckpointObject, String> {
+    if let Ok(shaped) = object_of::<CheckpointObject>(text) {
         return Ok(shaped);
     }
     match serde_json::from_str(text) {
-        Ok(state) => Ok(Shaped { summary: String::new(), state, covers: Vec::new() }),
+        Ok(state) => Ok(CheckpointObject { summary: String::new(), state, covers: Vec::new() }),
         Err(error) if text.trim_start().starts_with('{') => {
             Err(format!("it begins like JSON and is not whole ({error})"))
         }
         Err(_) => {
             let first = text.lines().next().unwrap_or_default().to_string();
-            Ok(Shaped { summary: first, state: Value::String(text.to_string()), covers: Vec::new() })
+            Ok(CheckpointObject {
+                summary: first,
+                state: Value::String(text.to_string()),
+                covers: Vec::new(),
+            })
         }
     }
 }
@@ -233,7 +238,7 @@ mod tests {
             [r#"["done", "to do"]"#, r#"["s", {"n": 1}, ["src"]]"#, "[]", "7", r#"{"n": 1}"#, "{\"n\": 1}\n"]
         {
             let state: Value = serde_json::from_str(text).unwrap();
-            let expected = Shaped { summary: String::new(), state, covers: Vec::new() };
+            let expected = CheckpointObject { summary: String::new(), state, covers: Vec::new() };
             assert_eq!(shape_of(text), Ok(expected), "{text}");
         }
         let plain = shape_of("first line\nsecond").unwrap();

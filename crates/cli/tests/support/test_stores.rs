@@ -8,7 +8,7 @@ use baton::store::conformance::{Required, required};
 use super::World;
 
 /// A store of its own for one test.
-pub(crate) struct Place {
+pub(crate) struct TestStore {
     pub(crate) url: String,
     /// Deletes the record of an election behind Baton's back; none where that is refused rather than survived.
     pub(crate) delete: Option<Delete>,
@@ -18,9 +18,9 @@ pub(crate) struct Place {
 
 type Delete = Box<dyn Fn(&str)>;
 
-impl Place {
-    fn new(url: String, delete: impl Fn(&str) + 'static) -> Place {
-        Place { url, delete: Some(Box::new(delete)), _folder: None }
+impl TestStore {
+    fn new(url: String, delete: impl Fn(&str) + 'static) -> TestStore {
+        TestStore { url, delete: Some(Box::new(delete)), _folder: None }
     }
 }
 
@@ -50,32 +50,31 @@ pub(crate) fn at(variable: &str) -> Option<String> {
     }
 }
 
-pub(crate) fn file() -> Option<Place> {
+pub(crate) fn file() -> Option<TestStore> {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("store");
     let url = format!("file:{}", root.display());
     let away = folder.path().join("away");
     // In one step: whoever is about to write must not find half of it.
     let delete = move |election: &str| std::fs::rename(root.join(election), &away).unwrap();
-    Some(Place { url, delete: Some(Box::new(delete)), _folder: Some(folder) })
+    Some(TestStore { url, delete: Some(Box::new(delete)), _folder: Some(folder) })
 }
 
 /// A clone with a bare remote. Who deletes a ref there is refused: the clones remember what stood in it.
-pub(crate) fn git() -> Option<Place> {
+pub(crate) fn git() -> Option<TestStore> {
     let folder = tempfile::tempdir().unwrap();
     let (remote, clone) = (folder.path().join("remote.git"), folder.path().join("clone"));
     let git = |arguments: &[&str]| tool("git", arguments);
     git(&["init", "--quiet", "--bare", &path(&remote)]);
     git(&["init", "--quiet", &path(&clone)]);
     let url = format!("git:{}?remote={}", path(&clone), path(&remote));
-    Some(Place { url, delete: None, _folder: Some(folder) })
+    Some(TestStore { url, delete: None, _folder: Some(folder) })
 }
 
 fn path(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// An etcd of one member.
 /// Makes a test in each store that needs a server of others: it calls `$play` with what makes a place there.
 macro_rules! in_each_server {
     ($play:ident) => {
@@ -85,59 +84,60 @@ macro_rules! in_each_server {
         $(
             #[test]
             fn $store() {
-                $play(places::$store);
+                $play(test_stores::$store);
             }
         )*
     };
 }
 pub(crate) use in_each_server;
 
-pub(crate) fn etcd() -> Option<Place> {
+/// An etcd of one member.
+pub(crate) fn etcd() -> Option<TestStore> {
     etcd_at(at("BATON_TEST_ETCD")?)
 }
 
 /// An etcd of three members.
-pub(crate) fn etcd_of_three() -> Option<Place> {
+pub(crate) fn etcd_of_three() -> Option<TestStore> {
     etcd_at(at("BATON_TEST_ETCD3")?)
 }
 
-fn etcd_at(endpoints: String) -> Option<Place> {
+fn etcd_at(endpoints: String) -> Option<TestStore> {
     let (prefix, etcdctl) = (unique("e"), at("BATON_TEST_ETCDCTL")?);
     let url = format!("etcd://{endpoints}/{prefix}");
-    Some(Place::new(url, move |election| {
+    Some(TestStore::new(url, move |election| {
         let patient = ["--endpoints", &endpoints, "--dial-timeout", "30s", "--command-timeout", "60s"];
         let deleted = tool(&etcdctl, &[&patient[..], &["del", &format!("{prefix}/{election}")]].concat());
         assert_eq!(deleted.trim(), "1");
     }))
 }
 
-pub(crate) fn postgres() -> Option<Place> {
+pub(crate) fn postgres() -> Option<TestStore> {
     let server = at("BATON_TEST_POSTGRES")?;
     let table = unique("t");
     let url = format!("{server}?table={table}");
-    Some(Place::new(url, move |election| {
+    Some(TestStore::new(url, move |election| {
         let delete = format!("DELETE FROM {table} WHERE key = '{election}'");
         assert_eq!(tool("psql", &[&server, "-c", &delete]).trim(), "DELETE 1");
     }))
 }
 
-pub(crate) fn kubernetes() -> Option<Place> {
+pub(crate) fn kubernetes() -> Option<TestStore> {
     let (kubeconfig, kubectl) = (at("BATON_TEST_KUBECONFIG")?, at("BATON_TEST_KUBECTL")?);
     let namespace = unique("n");
     let own = ["--kubeconfig", &kubeconfig];
     tool(&kubectl, &[&own[..], &["create", "namespace", &namespace]].concat());
     let url = format!("k8s://{namespace}?kubeconfig={kubeconfig}");
-    Some(Place::new(url, move |_| {
+    Some(TestStore::new(url, move |_| {
         let delete = ["--kubeconfig", &kubeconfig, "--namespace", &namespace, "delete", "lease", "--all"];
         assert!(tool(&kubectl, &delete).contains("deleted"));
     }))
 }
 
-pub(crate) fn firestore() -> Option<Place> {
+pub(crate) fn firestore() -> Option<TestStore> {
     let server = at("BATON_TEST_FIRESTORE")?;
     let (project, collection) = (unique("p"), "leadership");
     let url = format!("firestore://{project}?collection={collection}&emulator={server}");
-    Some(Place::new(url, move |_| {
+    Some(TestStore::new(url, move |_| {
         let documents = format!("http://{server}/v1/projects/{project}/databases/(default)/documents");
         let curl = |what: &[&str]| {
             // The emulator may refuse for a moment what somebody else is about to write.
@@ -156,14 +156,14 @@ pub(crate) fn firestore() -> Option<Place> {
     }))
 }
 
-pub(crate) fn spanner() -> Option<Place> {
+pub(crate) fn spanner() -> Option<TestStore> {
     let (server, rest) = (at("BATON_TEST_SPANNER")?, at("BATON_TEST_SPANNER_REST")?);
     let database = format!("projects/p/instances/baton/databases/{}", unique("d"));
     let url = format!(
         "spanner://{}?emulator={server}&rest={rest}",
         database.replace("projects/", "").replace("/instances/", "/").replace("/databases/", "/")
     );
-    Some(Place::new(url, move |election| {
+    Some(TestStore::new(url, move |election| {
         let post = |place: &str, body: &str| {
             // The emulator runs one transaction at a time and aborts the others.
             let patient = ["-sSf", "--retry", "50", "--retry-all-errors", "--retry-delay", "1"];

@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::Signal;
 
-use super::evil::{ELECTION, Evil, VALIDATOR, tree_of};
+use super::stubborn::{ELECTION, StubbornRun, VALIDATOR, tree_of};
 use super::watcher::Watcher;
 use super::{World, exit_code, processes, until};
 
@@ -57,7 +57,7 @@ fn suffer(world: &World, fault: Fault) {
     if fault == Fault::KillRunThatJudges {
         world.read_soon("validating");
     }
-    let second = Evil::start(world, "second", &LEASE);
+    let second = StubbornRun::start(world, "second", &LEASE);
     until("the second waits", || {
         fs::read_to_string(world.file("second.err")).unwrap_or_default().contains("waits to lead")
     });
@@ -84,11 +84,11 @@ fn suffer(world: &World, fault: Fault) {
     watcher.finish();
 }
 
-fn begin(world: &World, fault: Fault) -> Evil {
+fn begin(world: &World, fault: Fault) -> StubbornRun {
     if fault != Fault::KillRunThatJudges {
-        return Evil::start(world, "first", &LEASE);
+        return StubbornRun::start(world, "first", &LEASE);
     }
     let options = [&LEASE[..], &["--validate", VALIDATOR]].concat();
     let end = r#"echo x > "$BATON_CHECKPOINT_FILE"; while :; do sleep 1; done"#;
-    Evil::launch(world, world.command(&[]), "first", &options, end)
+    StubbornRun::launch(world, world.command(&[]), "first", &options, end)
 }

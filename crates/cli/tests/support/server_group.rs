@@ -24,22 +24,22 @@ struct Member {
 }
 
 /// All of them. Killed when it is dropped.
-pub(crate) struct Several {
+pub(crate) struct ServerGroup {
     store: String,
     arguments: Vec<String>,
     folder: PathBuf,
     members: Vec<Member>,
 }
 
-impl Several {
-    pub(crate) fn start(folder: &Path, store: &str, count: usize, arguments: &[&str]) -> Several {
+impl ServerGroup {
+    pub(crate) fn start(folder: &Path, store: &str, count: usize, arguments: &[&str]) -> ServerGroup {
         let member = |number: usize| Member {
             child: None,
             address: "127.0.0.1:0".to_string(),
             announced: folder.join(format!("server-{number}.address")),
             rehearsed: None,
         };
-        let mut several = Several {
+        let mut several = ServerGroup {
             store: store.to_string(),
             arguments: arguments.iter().map(ToString::to_string).collect(),
             folder: folder.to_path_buf(),
@@ -161,7 +161,7 @@ impl Several {
     }
 }
 
-impl Drop for Several {
+impl Drop for ServerGroup {
     fn drop(&mut self) {
         for child in self.members.iter_mut().filter_map(|member| member.child.as_mut()) {
             let _ = child.kill();
