@@ -41,7 +41,7 @@ pub async fn open_breakers(
     Ok(open)
 }
 
-/// Whether a command is decided only after a look at circuit breakers. Who asks for the lease is refused first where the policy wants a
+/// Whether a command is decided only after a look at circuit breakers. A request for the lease is refused first where the policy wants a
 /// look: see [`baton_election::Refusal::asks_for_breakers`].
 pub fn needs_look(command: &Command) -> bool {
     matches!(command, Command::Report(Report { finding: Finding::Breaker, open: None, .. }))

@@ -139,11 +139,8 @@ impl<'a> Work<'a> {
             match stopping {
                 None | Some(StopReason::Asked) => {
                     self.leave(running).await;
-                    let why = if stopping.is_none() {
-                        format!("CMD ended with exit code {code}")
-                    } else {
-                        "asked to stop".to_string()
-                    };
+                    let ended = || format!("CMD ended with exit code {code}");
+                    let why = stopping.map_or_else(ended, |_| "asked to stop".to_string());
                     self.events.tell("left", Some(snapshot.term), &format!("left the group ({why})"));
                     return Ok(Exit::Command(code));
                 }
