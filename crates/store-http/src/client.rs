@@ -1,5 +1,6 @@
 //! One request to a server, bounded in time.
 
+use std::any::Any;
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use baton_api::FORMAT_HEADER;
 use baton_api::endpoints::{self, Target};
-use baton_store::StoreError;
+use baton_store::{BoxFuture, StoreError};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderValue, LOCATION};
 use http::{Method, Request, Response};
@@ -66,19 +67,16 @@ impl Client {
     }
 
     /// The answer to a request that only reads.
-    pub(crate) async fn get<T: DeserializeOwned>(&self, target: &Target) -> Result<T, Fault> {
-        let ask = async |base: Arc<str>| {
-            let request = self.request(&base, target).body(Full::default());
-            parse(self.send(COMMANDS, request).await?).await
-        };
+    pub(crate) async fn get<T: Reply>(&self, target: &Target) -> Result<T, Fault> {
         let begun = tokio::time::Instant::now();
-        match self.servers.ask(self.limit, PATIENCE, ask).await {
+        let answered = match self.exchange(target, None, Duration::ZERO, understood::<T>).await {
             // A connection that was kept from before belonged to a server that is gone. To look twice changes nothing.
             Err(Fault::NoAnswer(_)) if begun.elapsed() < PATIENCE => {
-                self.servers.ask(self.limit, PATIENCE, ask).await
+                self.exchange(target, None, Duration::ZERO, understood::<T>).await
             }
             answered => answered,
-        }
+        };
+        answered.map(of_type)
     }
 
     /// When the server answers, by its own clock, to the second: the `date` of an answer.
@@ -96,23 +94,44 @@ impl Client {
     }
 
     /// Sends a command, which may take so much longer.
-    pub(crate) async fn post<T: DeserializeOwned>(
+    pub(crate) async fn post<T: Reply>(
         &self,
         target: &Target,
         body: &(impl Serialize + Sync),
         longer: Duration,
     ) -> Result<T, Fault> {
         let body = serde_json::to_vec(body).map_err(|error| Fault::NotSent(error.to_string()))?;
-        let body = Bytes::from(body);
-        let ask = |base: Arc<str>| {
-            let request = self
-                .request(&base, target)
-                .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
-                .body(Full::new(body.clone()));
-            async move { parse(self.send(COMMANDS, request).await?).await }
-        };
-        let patience = if longer > Duration::ZERO { PATIENCE_IN_LINE } else { PATIENCE };
-        self.servers.ask(self.limit + longer, patience, ask).await
+        self.exchange(target, Some(body.into()), longer, understood::<T>).await.map(of_type)
+    }
+
+    /// A request and its answer. It is one function for all types of answers, so that it is compiled once.
+    fn exchange<'a>(
+        &'a self,
+        target: &'a Target,
+        body: Option<Bytes>,
+        longer: Duration,
+        understand: Understand,
+    ) -> BoxFuture<'a, Result<AnyReply, Fault>> {
+        Box::pin(async move {
+            let ask = |base: Arc<str>| {
+                let mut request = self.request(&base, target);
+                if body.is_some() {
+                    request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                }
+                let request = request.body(Full::new(body.clone().unwrap_or_default()));
+                async move {
+                    let response = self.send(COMMANDS, request).await?;
+                    if !response.status().is_success() {
+                        return Err(failed(response).await);
+                    }
+                    let not_understood = |error| format!("its answer was not understood: {error}");
+                    let text = body_of(response).await?;
+                    understand(&text).map_err(|error| Fault::NoAnswer(not_understood(error)))
+                }
+            };
+            let patience = if longer > Duration::ZERO { PATIENCE_IN_LINE } else { PATIENCE };
+            self.servers.ask(self.limit + longer, patience, ask).await
+        })
     }
 
     /// A stream of events, after the one of this id.
@@ -172,20 +191,28 @@ type Kind = fn(&Pools) -> &Pool;
 const COMMANDS: Kind = |pools| &pools.commands;
 const STREAMS: Kind = |pools| &pools.streams;
 
-async fn parse<T: DeserializeOwned>(response: Response<Incoming>) -> Result<T, Fault> {
-    if !response.status().is_success() {
-        return Err(failed(response).await);
-    }
-    let body = body(response).await?;
-    serde_json::from_slice(&body)
-        .map_err(|error| Fault::NoAnswer(format!("its answer was not understood: {error}")))
+/// What an answer can be read as.
+pub(crate) trait Reply: DeserializeOwned + Send + 'static {}
+
+impl<T: DeserializeOwned + Send + 'static> Reply for T {}
+
+/// An answer of the type that its [`Understand`] reads.
+type AnyReply = Box<dyn Any + Send>;
+type Understand = fn(&[u8]) -> serde_json::Result<AnyReply>;
+
+fn understood<T: Reply>(text: &[u8]) -> serde_json::Result<AnyReply> {
+    Ok(Box::new(serde_json::from_slice::<T>(text)?))
+}
+
+fn of_type<T: Reply>(answer: AnyReply) -> T {
+    *answer.downcast().expect("it was understood as this type")
 }
 
 async fn failed(response: Response<Incoming>) -> Fault {
     let status = response.status();
     let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok()).and_then(server_of);
     let format = response.headers().get(FORMAT_HEADER).and_then(|format| format.to_str().ok()?.parse().ok());
-    match body(response).await {
+    match body_of(response).await {
         Ok(body) => Fault::of_inactive(&body, to)
             .unwrap_or_else(|| Fault::said(status, &body).of_a_server_that_speaks(format)),
         Err(fault) => fault,
@@ -199,7 +226,7 @@ fn server_of(address: &str) -> Option<String> {
     (!authority.as_str().contains('@')).then(|| format!("{scheme}://{authority}"))
 }
 
-async fn body(response: Response<Incoming>) -> Result<Bytes, Fault> {
+async fn body_of(response: Response<Incoming>) -> Result<Bytes, Fault> {
     collect(response.into_body()).await
 }
 

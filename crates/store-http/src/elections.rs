@@ -30,8 +30,8 @@ use baton_store::{
     StoreError, StoreProperties, Watching, boot,
 };
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
+use crate::client::Reply;
 use crate::records::{AT_ONCE, HttpElections};
 use crate::watch;
 
@@ -41,7 +41,7 @@ const NO_ANSWER: &str = "it gave no answer to this one";
 const NO_GRANT: &str = "its answer was not understood: it shows no lease";
 
 impl HttpElections {
-    pub(crate) async fn send<T: DeserializeOwned>(
+    pub(crate) async fn send<T: Reply>(
         &self,
         target: &Target,
         body: &(impl Serialize + Sync),
@@ -59,7 +59,7 @@ impl HttpElections {
         Ok(self.send::<CommandResponse>(&endpoint.target(&[election]), body, AT_ONCE).await?.into())
     }
 
-    async fn on_fence<T: DeserializeOwned>(
+    async fn on_fence<T: Reply>(
         &self,
         resource: &ResourceName,
         endpoint: Endpoint,

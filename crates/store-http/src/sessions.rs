@@ -12,8 +12,8 @@ use baton_api::sessions::{
 use baton_election::time::Span;
 use baton_election::{Command, ElectionName};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
+use crate::client::Reply;
 use crate::records::{AT_ONCE, HttpElections};
 
 /// What a server says if it does not know a session.
@@ -21,7 +21,7 @@ const NO_SUCH_SESSION: &str = "no-such-session";
 
 impl HttpElections {
     /// What the session is answered, or nothing if there is no such session.
-    async fn of_session<T: DeserializeOwned>(
+    async fn of_session<T: Reply>(
         &self,
         endpoint: Endpoint,
         body: &(impl Serialize + Sync),

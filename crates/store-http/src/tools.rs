@@ -9,8 +9,8 @@ use baton_store::toolbox::{
     Added, Answer, Breaker, Command, Counts, Drawn, Item, Kind, Page, Proposal, Query, Quota, Task, Value,
 };
 use baton_store::{Key, StoreError};
-use serde::de::DeserializeOwned;
 
+use crate::client::Reply;
 use crate::fault::as_store_error;
 use crate::records::{AT_ONCE, HttpElections};
 
@@ -60,11 +60,7 @@ impl HttpElections {
         }
     }
 
-    async fn items<T: DeserializeOwned>(
-        &self,
-        target: &Target,
-        of: fn(T) -> Item,
-    ) -> Result<Page, CommandError> {
+    async fn items<T: Reply>(&self, target: &Target, of: fn(T) -> Item) -> Result<Page, CommandError> {
         let shown: ItemPage<T> =
             self.client.get(target).await.map_err(|fault| fault.of_command(&self.client.base))?;
         Ok(Page { items: shown.items.into_iter().map(of).collect(), more: shown.more })
