@@ -12,22 +12,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A generous bound on a hang.
-const BOUND: Duration = Duration::from_secs(60);
-/// A machine that stands still costs a leader its lease of two seconds, and the demo its plot: then it is played again, so often.
-const PLAYS: usize = 4;
-/// What the demo never says, however slow the machine is.
-const NEVER: [&str; 5] = [
-    "the work of the former leader is gone before its successor starts",
-    "tokens rise from leader to leader",
-    "accepted tokens never go back",
-    "every write is by the leader of its token",
-    "every refused write was a former leader's",
-];
-
-/// It failed: the plot may be lost, and nothing else.
-fn assert_plot_lost(text: &str) {
-    assert!(NEVER.iter().all(|words| !text.contains(words)), "{text}");
-}
+const BOUND: Duration = Duration::from_secs(180);
+/// Leases that outlast the pauses of a busy machine.
+const TTL: &str = "12s";
 
 /// A running demo, and a place with nothing of the user's in it.
 struct Demo {
@@ -44,7 +31,7 @@ impl Demo {
             fs::create_dir(root.path().join(folder)).unwrap();
         }
         let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-        command.arg("demo").args(arguments);
+        command.args(["demo", "--ttl", TTL]).args(arguments);
         for name in ["BATON_STATE_DIR", "BATON_CONFIG_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME"] {
             command.env_remove(name);
         }
@@ -68,16 +55,11 @@ impl Demo {
 
     /// One that has come to these words, and the line that they are in.
     fn until(arguments: &[&str], words: &str) -> (Demo, String) {
-        let mut ends = String::new();
-        for _ in 0..PLAYS {
-            let mut demo = Demo::start(arguments);
-            match demo.read_until(words) {
-                Ok(line) => return (demo, line),
-                Err(seen) => ends = format!("{seen}{}", demo.complaints()),
-            }
-            assert_plot_lost(&ends);
+        let mut demo = Demo::start(arguments);
+        match demo.read_until(words) {
+            Ok(line) => (demo, line),
+            Err(seen) => panic!("the demo ends without `{words}`:\n{seen}{}", demo.complaints()),
         }
-        panic!("the demo ends without `{words}`:\n{ends}");
     }
 
     /// Reads lines until one has these words; returns it, or everything if none has.
@@ -157,20 +139,10 @@ impl Drop for Demo {
 
 #[test]
 fn all_acts_are_played_and_the_verdict_is_good() {
-    let play = || {
-        let mut demo = Demo::start(&[]);
-        let (code, text) = demo.end();
-        let complaints = demo.complaints();
-        demo.assert_nothing_left();
-        (code, text, complaints)
-    };
-    let (mut code, mut text, mut complaints) = play();
-    for _ in 1..PLAYS {
-        if code != Some(0) {
-            assert_plot_lost(&format!("{text}{complaints}"));
-            (code, text, complaints) = play();
-        }
-    }
+    let mut demo = Demo::start(&[]);
+    let (code, text) = demo.end();
+    let complaints = demo.complaints();
+    demo.assert_nothing_left();
     assert_eq!(code, Some(0), "{text}{complaints}");
     let mut rest = text.as_str();
     let in_order = [
@@ -233,7 +205,7 @@ fn an_agent_that_falls_fails_the_demo_and_leaves_nothing() {
     let (mut demo, line) = Demo::until(&[], "leads with token 1");
     // Somebody who waits: the leader is about to be killed by the demo itself.
     let waits = line.split("; ").nth(1).unwrap().split(' ').next().unwrap().to_string();
-    let command = format!("run refactor-auth --json --ttl 2s --as {waits} ");
+    let command = format!("run refactor-auth --json --ttl {TTL} --as {waits} ");
     let runs: Vec<_> = demo.processes().into_iter().filter(|(_, line)| line.contains(&command)).collect();
     assert_eq!(runs.len(), 1, "{runs:?}");
     kill_process(Pid::from_raw(runs[0].0).unwrap(), Signal::KILL).unwrap();

@@ -3,6 +3,7 @@
 use std::process::{ExitStatus, Stdio};
 
 use baton::election::Epoch;
+use baton::election::time::Span;
 use rustix::process::Pid;
 use serde_json::{Map, Value};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
@@ -20,8 +21,6 @@ pub(super) const NAMES: [&str; 3] = ["agent-a", "agent-b", "agent-c"];
 pub(super) const ELECTION: &str = "refactor-auth";
 /// What only the leader may write.
 pub(super) const RESOURCE: &str = "main-branch";
-/// How long a lease lasts.
-pub(super) const TTL: &str = "2s";
 
 /// A line that the agent with this `baton run` printed.
 pub(super) type AgentLine = (Pid, String);
@@ -60,6 +59,7 @@ impl Agent {
     pub(super) async fn start(
         &mut self,
         folder: &DemoFolder,
+        ttl: Span,
         sender: &mpsc::Sender<AgentLine>,
     ) -> Result<(), Failure> {
         if let Some(mut child) = self.child.take() {
@@ -69,7 +69,7 @@ impl Agent {
         // Through the shim that ties a process's life to its parent's: should this one be killed, so are the agents.
         let parent = std::process::id().to_string();
         command.args([warden_process::EXEC, baton_warden::NO_TERMINAL, &parent]).arg(&folder.exe);
-        command.args(["run", ELECTION, "--json", "--ttl", TTL, "--as", self.name]);
+        command.args(["run", ELECTION, "--json", "--ttl", &ttl.to_string(), "--as", self.name]);
         command.args(["--task", "refactor authentication", "--"]).arg(&folder.exe).args([WORKER, RESOURCE]);
         // In a group of its own: Ctrl-C is this process's to deal with.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::agent::{Agent, AgentLine, AgentState, ELECTION, NAMES, TTL, token_of};
+use super::agent::{Agent, AgentLine, AgentState, ELECTION, NAMES, token_of};
 use super::folder::DemoFolder;
 use super::printer::{Printer, length};
 use super::processes::{self, send};
@@ -27,7 +27,7 @@ const PAUSE: Span = Span::millis(900);
 /// How many writes it takes to be at work.
 const AT_WORK: u64 = 4;
 /// A bound on a hang: nothing in the demo takes nearly as long.
-const PATIENCE: Span = Span::secs(20);
+const PATIENCE: Span = Span::secs(180);
 /// Lines of agents that are not read yet, and what is kept of one, at most.
 const MAX_UNREAD_LINES: usize = 256;
 const MAX_WORDS: usize = 400;
@@ -36,6 +36,8 @@ const MAX_WORDS: usize = 400;
 pub(super) struct Fleet<'a> {
     pub(super) printer: &'a mut Printer,
     folder: &'a DemoFolder,
+    /// How long a lease lasts.
+    pub(super) ttl: Span,
     pub(super) coordinator: Coordinator,
     pub(super) election: ElectionName,
     pub(super) agents: [Agent; 3],
@@ -73,11 +75,13 @@ impl Fleet<'_> {
     pub(super) async fn new<'a>(
         printer: &'a mut Printer,
         folder: &'a DemoFolder,
+        ttl: Span,
     ) -> Result<Fleet<'a>, Failure> {
         let (sender, lines) = mpsc::channel(MAX_UNREAD_LINES);
         let mut fleet = Fleet {
             printer,
             folder,
+            ttl,
             coordinator: Coordinator::connect(&folder.store()).await?,
             election: name(ElectionName::new(ELECTION))?,
             agents: NAMES.map(Agent::new),
@@ -89,8 +93,8 @@ impl Fleet<'_> {
         };
         fleet.command(&["init"]).await?;
         let path = folder.path.display();
-        let text = format!("a store in {path}, leases of {TTL}, every write through a fence");
-        fleet.tell("set", json!({"store": folder.store(), "ttl": TTL}), &text)?;
+        let text = format!("a store in {path}, leases of {ttl}, every write through a fence");
+        fleet.tell("set", json!({"store": folder.store(), "ttl": ttl.to_string()}), &text)?;
         Ok(fleet)
     }
 
@@ -158,7 +162,7 @@ impl Fleet<'_> {
 
     /// Starts an agent.
     pub(super) async fn start(&mut self, index: usize) -> Result<(), Failure> {
-        self.agents[index].start(self.folder, &self.sender).await
+        self.agents[index].start(self.folder, self.ttl, &self.sender).await
     }
 
     /// Starts an agent that was ended, and waits until it waits in line.
@@ -253,6 +257,6 @@ fn failed(message: String) -> Failure {
         Exit::Error,
         "demo",
         message,
-        "a machine that is very busy may be too slow for leases of two seconds; see also baton doctor",
+        "a machine that is very busy may be too slow for such leases: baton demo --ttl 10s; see also baton doctor",
     )
 }

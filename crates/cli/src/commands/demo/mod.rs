@@ -12,6 +12,8 @@ mod report;
 mod steps;
 mod worker;
 
+use baton::election::policy;
+use baton::election::time::Span;
 use clap::Args;
 
 use crate::commands::run::signals::Signals;
@@ -32,12 +34,16 @@ Examples:
   baton demo                 at a terminal, with pauses to read
   baton demo --fast          without them
   baton demo --json          one object for every event
+  baton demo --ttl 10s       on a very busy machine
 
 It takes place in a temporary folder and leaves nothing behind. Exits 1 if anything is not as it must be.")]
 pub(crate) struct Demo {
     /// No pauses to read
     #[arg(long)]
     fast: bool,
+    /// How long the agents' leases last: longer ones outlast the pauses of a busy machine
+    #[arg(long, value_name = "DURATION", default_value_t = Span::secs(2))]
+    ttl: Span,
 }
 
 impl Demo {
@@ -45,6 +51,7 @@ impl Demo {
         if global.store.is_some() {
             return Err(Failure::usage("the demo has a store of its own", "remove --store"));
         }
+        policy::check_ttl(self.ttl).map_err(baton::Error::from)?;
         let mut signals = Signals::listen()?;
         // What an agent leaves behind when it is killed becomes this process's child, to be swept at the end.
         baton_warden::become_subreaper()?;
@@ -56,7 +63,7 @@ impl Demo {
                 Output { json: global.json }.talk("interrupted; nothing is left behind");
                 return Ok(Exit::Command(code));
             }
-            ended = run(&mut printer) => ended,
+            ended = run(&mut printer, self.ttl) => ended,
         };
         // A reader that has enough ends the demo, and that is no failure.
         if printer.closed { Ok(Exit::Done) } else { ended }
@@ -64,12 +71,12 @@ impl Demo {
 }
 
 /// Whether it ends or is dropped, no process and no file is left.
-async fn run(printer: &mut Printer) -> Outcome {
+async fn run(printer: &mut Printer, ttl: Span) -> Outcome {
     printer.open()?;
     let folder = DemoFolder::make()?;
     // Dropped before the folder, which the agents use to their last moment.
     let _sweeper = Sweeper;
-    let mut fleet = Fleet::new(printer, &folder).await?;
+    let mut fleet = Fleet::new(printer, &folder, ttl).await?;
     steps::take(&mut fleet).await?;
     report::print(&mut fleet).await
 }

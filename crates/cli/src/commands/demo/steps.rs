@@ -7,7 +7,7 @@ use baton::store::boot;
 use rustix::process::{Pid, Signal};
 use serde_json::json;
 
-use super::agent::{AgentState, ELECTION, NAMES, RESOURCE, TTL};
+use super::agent::{AgentState, ELECTION, NAMES, RESOURCE};
 use super::fleet::{Fleet, Leader};
 use super::printer::length;
 use super::processes::{is_gone, send};
@@ -29,7 +29,7 @@ async fn one_leads(fleet: &mut Fleet<'_>) -> Result<Leader, Failure> {
     for index in 0..NAMES.len() {
         fleet.start(index).await?;
     }
-    let text = format!("three times: baton run {ELECTION} --ttl {TTL} --as agent-… -- WORK");
+    let text = format!("three times: baton run {ELECTION} --ttl {} --as agent-… -- WORK", fleet.ttl);
     fleet.tell("started", json!({"agents": NAMES}), &text)?;
     let leader = fleet.leader_after(Epoch(0)).await?;
     let mut waiting = Vec::new();
