@@ -19,24 +19,23 @@ struct Group {
 const GROUPS: &[Group] = &[
     Group {
         name: "Lead",
-        first: &["run", "acquire", "renew", "release"],
-        more: &["check", "fence", "enlist", "report", "judge", "peer"],
+        first: &["run", "acquire", "renew", "release", "fence"],
+        more: &["check", "enlist", "report", "judge", "peer"],
     },
     Group {
         name: "Look",
-        first: &["status", "watch", "history"],
-        more: &["top", "tree", "agents", "alerts"],
+        first: &["status", "history"],
+        more: &["watch", "top", "tree", "agents", "alerts"],
     },
     Group { name: "Hand over", first: &["checkpoint", "handover"], more: &[] },
     Group { name: "Share work", first: &[], more: &["task", "proposal", "quota", "state", "breaker"] },
     Group {
         name: "Operate",
-        first: &["init", "pause", "resume"],
+        first: &["init", "depose", "pause", "resume"],
         more: &[
             "approve",
             "reject",
             "appoint",
-            "depose",
             "vote",
             "cosign",
             "policy",
@@ -55,13 +54,21 @@ const GROUPS: &[Group] = &[
 struct Topic {
     name: &'static str,
     about: &'static str,
-    text: &'static str,
+    text: fn() -> String,
 }
 
 const TOPICS: &[Topic] = &[
-    Topic { name: "stores", about: "Where elections are kept, and how to name a store", text: STORES },
-    Topic { name: "tokens", about: "Fencing tokens, access tokens and model tokens", text: TOKENS },
-    Topic { name: "exit-codes", about: "What each exit code means, and what to do", text: EXIT_CODES },
+    Topic { name: "stores", about: "Where elections are kept, and how to name a store", text: stores },
+    Topic {
+        name: "tokens",
+        about: "Fencing tokens, access tokens and model tokens",
+        text: || TOKENS.to_string(),
+    },
+    Topic {
+        name: "exit-codes",
+        about: "What each exit code means, and what to do",
+        text: || EXIT_CODES.to_string(),
+    },
 ];
 
 const STORES: &str = "\
@@ -84,7 +91,10 @@ this folder or above it; `baton init` creates one.
 One machine: use the folder. Several machines: use a server, or the database that you already run.
 A git remote needs no set-up, but a candidate polls it and takes longer to replace a dead leader.
 
-The last five are optional features of the build. `baton doctor` checks the store.";
+The last five are optional features of the build.";
+
+/// The schemes of the stores that STORES calls optional.
+const OPTIONAL_STORES: [&str; 5] = ["etcd", "k8s", "postgres", "firestore", "spanner"];
 
 const TOKENS: &str = "\
 Three different things are called tokens.
@@ -98,14 +108,14 @@ Fencing token
 Access token
   A secret that lets a client use a Baton server. An operator creates it with `baton token create`
   and revokes it with `baton token revoke`. Clients read it from $BATON_HTTP_TOKEN, or from the file
-  that $BATON_HTTP_TOKEN_FILE names.
+  that $BATON_HTTP_TOKEN_FILE names. See `baton help token`.
 
 Model tokens
   The tokens of a language model that an agent has used. A leader reports them with
   `baton renew --spent N`, and --budget-tokens limits them.";
 
 const EXIT_CODES: &str = "\
-Every command exits with one of these codes.
+These are Baton's own exit codes.
 
   0  Done.
   1  An error that has no code of its own. Read the message.
@@ -118,6 +128,9 @@ Every command exits with one of these codes.
 
 `baton run` and `baton fence RESOURCE -- CMD` exit with CMD's own code if CMD ended by itself. A
 signal that ends `baton run` while it waits gives 128 + the signal's number.
+
+Every command that runs CMD exits with 127 if CMD's program does not exist, and with 126 if it
+cannot be executed.
 
 With --json, an error is an object with `code`, `exit`, `message` and `hint`.";
 
@@ -164,18 +177,38 @@ pub(crate) fn topic(arguments: &[String]) -> Option<String> {
     if ["all", "--all"].contains(&name.as_str()) {
         return Some(everything());
     }
-    TOPICS.iter().find(|topic| topic.name == name).map(|topic| topic.text.to_string())
+    if name == "topics" {
+        return Some(format!("{}\nbaton help TOPIC prints one.", topics()));
+    }
+    TOPICS.iter().find(|topic| topic.name == name).map(|topic| (topic.text)())
+}
+
+/// The topic `stores`, with what this build has.
+fn stores() -> String {
+    let schemes = baton::schemes();
+    let built: Vec<&str> = OPTIONAL_STORES.into_iter().filter(|store| schemes.contains(store)).collect();
+    let built = match built.len() {
+        0 => "none of them".to_string(),
+        count if count == OPTIONAL_STORES.len() => "all of them".to_string(),
+        _ => format!("only {}", built.join(", ")),
+    };
+    format!("{STORES}\nThis build has {built}. `baton doctor` checks the store.")
 }
 
 /// All commands in their groups, and all topics.
 fn everything() -> String {
     let mut text = groups(&Cli::command(), true);
-    text.push_str("\nTopics:\n");
+    let _ = write!(text, "\n{}\nbaton help COMMAND or baton help TOPIC says more.", topics());
+    text
+}
+
+/// The topics, each with the line that says what it is about.
+fn topics() -> String {
+    let mut text = "Topics:\n".to_string();
     let width = TOPICS.iter().map(|topic| topic.name.len()).max().unwrap_or(0);
     for topic in TOPICS {
         let _ = writeln!(text, "  {:width$}  {}", topic.name, topic.about);
     }
-    text.push_str("\nbaton help COMMAND or baton help TOPIC says more.");
     text
 }
 
@@ -231,10 +264,19 @@ mod tests {
     fn a_topic_hides_no_command_and_fits_the_screen() {
         for topic in TOPICS {
             assert!(Cli::command().find_subcommand(topic.name).is_none(), "`{}` is a command", topic.name);
-            for line in topic.text.lines() {
+            for line in (topic.text)().lines() {
                 assert!(line.chars().count() <= 100, "`{line}` is too long");
             }
         }
+    }
+
+    #[test]
+    fn the_list_of_topics_names_each_and_hides_no_command() {
+        let list = topic(&["baton", "help", "topics"].map(str::to_string)).unwrap_or_default();
+        let missing: Vec<&str> =
+            TOPICS.iter().map(|topic| topic.name).filter(|name| !list.contains(name)).collect();
+        assert!(missing.is_empty(), "{missing:?} are not in {list}");
+        assert!(Cli::command().find_subcommand("topics").is_none(), "`topics` is a command");
     }
 
     #[test]

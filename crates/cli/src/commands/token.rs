@@ -33,7 +33,7 @@ Examples:
   baton token revoke --note 'CI of the fleet'                            all with this note
   baton token revoke 4b9884b1a0c2 --depose                               and depose the leaders that used it
 
-Baton prints a token once; the store keeps only its hash. A token expires after 90 days unless --expires says otherwise. Clients read it from $BATON_HTTP_TOKEN, or from the file $BATON_HTTP_TOKEN_FILE, which only its owner may be able to read. In a pattern, * matches any characters. Creating and revoking tokens needs an operator's key.")]
+Baton prints a token once; the store keeps only its hash. A token expires after 90 days unless --expires says otherwise. Clients read it from $BATON_HTTP_TOKEN, or from the file $BATON_HTTP_TOKEN_FILE, which only its owner may be able to read. In a pattern, * matches any characters. Creating and revoking tokens needs an operator's key. For the other kinds of token, see `baton help tokens`.")]
 pub(crate) struct Token {
     #[command(subcommand)]
     action: Action,
