@@ -283,8 +283,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         "a running lease is not waited for",
         (ACQUIRE, "lease", "mixed"),
-        "Some(holder) if remaining > Span::ZERO => Err(",
-        "Some(holder) if remaining > Span::MAX => Err(",
+        "document.lease_remaining(evidence.age) == Span::ZERO",
+        "document.lease_remaining(evidence.age) <= Span::MAX",
         &[ONE_LEASE, VIEW_FIRST],
     ),
     mutant(
