@@ -22,7 +22,8 @@ struct Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.folder).status();
+        // The store may still have a file open.
+        let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
     }
 }
 
