@@ -8,8 +8,11 @@ use crate::tree::Tree;
 /// The conformance suite of stores, which makes documents to swap. Tests are all that run it.
 const CONFORMANCE: &str = "crates/store/src/conformance/";
 
-/// The crates that may call the core's `decide`. The server's engine decides by `Facts` of crates/executor.
+/// The crates that may call the core's `decide`.
 const CALLERS: &[&str] = &["election", "executor", "lab", "model"];
+
+/// The one file that decides by `Facts` of crates/executor, on documents in memory. A new one needs a reason.
+const SERVER: &str = "crates/server/src/engine/mod.rs";
 
 /// Finds calls of `decide` of the election crate outside of the crates that may, tests and examples, and stores that decide by themselves.
 pub fn check(tree: &Tree) -> Vec<Finding> {
@@ -29,7 +32,9 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             if asks_a_store {
                 report(at, "a store decides nothing: implement `Elections` of crates/api");
             }
-            if word == "decide" && is_of_the_core(before) && !may_decide(&file.path) && !in_test(at) {
+            let decides = word == "decide" && is_of("election::", before) && !may_decide(&file.path)
+                || word == "Facts" && is_of("executor::", before) && file.path != SERVER;
+            if decides && !in_test(at) {
                 report(at, "only crates/executor decides: send the command to an `Elections`");
             }
         }
@@ -37,11 +42,11 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether a name stands behind `election::`, also within the braces of an import.
-fn is_of_the_core(before: &str) -> bool {
+/// Whether a name stands behind the name of its crate, also within the braces of an import.
+fn is_of(its_crate: &str, before: &str) -> bool {
     let item = before.rsplit(';').next().unwrap_or_default();
-    let imported = item.rfind("use ").is_some_and(|at| item[at..].contains("election::"));
-    imported || before.ends_with("election::")
+    let imported = item.rfind("use ").is_some_and(|at| item[at..].contains(its_crate));
+    imported || before.ends_with(its_crate)
 }
 
 fn may_decide(path: &str) -> bool {
@@ -82,6 +87,9 @@ mod tests {
         check_file("crates/server/src/engine_store.rs", call, 1);
         check_file("crates/store/src/memory.rs", &format!("#[cfg(test)]\nmod tests {{}}\n{call}"), 1);
         check_file("crates/cli/src/main.rs", "fn f() { baton::election::decide(a, b) }", 1);
+        let facts = "use baton_executor::{Executor, Facts};\n";
+        check_file("crates/server/src/engine/mod.rs", facts, 0);
+        check_file("crates/server/src/engine_store.rs", facts, 1);
     }
 
     #[test]

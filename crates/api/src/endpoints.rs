@@ -337,7 +337,7 @@ endpoints! {
     OrderTask "orderTask" Post "/v1/elections/{election}/tasks/{task}" "Change a task, as its leader or its worker"
         Act Election body Order, LONG span "order-task" => Json Task;
     Proposals "proposals" Get "/v1/elections/{election}/proposals" "Proposals to the leader"
-        Read Election query LIST_ITEMS => Json ItemPage<Proposal>;
+        Read Election query LIST_PROPOSALS => Json ItemPage<Proposal>;
     Propose "propose" Post "/v1/elections/{election}/proposals" "Propose something to the leader"
         Act Election body Propose, LONG span "propose" => Json Proposal;
     Proposal "proposal" Get "/v1/elections/{election}/proposals/{proposal}" "One proposal"
@@ -405,6 +405,11 @@ const LIST_TASKS: &[Parameter] = &[
     FIRST[0],
     parameter("state", Values::TaskState, "Only those in this state"),
     parameter("agent", Values::Agent, "Only those that this agent has or had last"),
+];
+const LIST_PROPOSALS: &[Parameter] = &[
+    parameter("after", Values::Item, AFTER),
+    FIRST[0],
+    parameter("agent", Values::Agent, "Only those that this agent made"),
 ];
 const LIST_BREAKERS: &[Parameter] = &[
     parameter("after", Values::Item, AFTER),

@@ -188,6 +188,11 @@ async fn beside(leader: &Coordinator, worker: &Coordinator) {
     for (kind, most) in [(Kind::Proposal, 1), (Kind::Quota, 2), (Kind::Value, 1)] {
         assert_eq!(work.all(kind, &Query::default()).await.unwrap().len(), most, "{kind}");
     }
+    // A filter is not passed over, whatever the items are reached through.
+    for (by, found) in [("b", 1), ("c", 0)] {
+        let query = Query { agent: Some(agent(by)), ..Query::default() };
+        assert_eq!(work.all(Kind::Proposal, &query).await.unwrap().len(), found, "{by}");
+    }
 }
 
 #[tokio::test]

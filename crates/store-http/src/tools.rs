@@ -4,7 +4,7 @@ use baton_api::elections::{BoxResult, CommandError, Tools};
 use baton_api::endpoints::{Endpoint, Target};
 use baton_api::toolbox::{ItemPage, MAX_PAGE};
 use baton_api::{Patience, retried};
-use baton_election::{ElectionName, ItemName, Span};
+use baton_election::{ElectionName, ItemName, Refusal, Span};
 use baton_store::toolbox::{
     Added, Answer, Breaker, Command, Counts, Drawn, Item, Kind, Page, Proposal, Query, Quota, Task, Value,
 };
@@ -41,14 +41,19 @@ impl HttpElections {
             Kind::Breaker => Endpoint::Breakers,
         };
         let takes = |name: &str| endpoint.row().query.iter().any(|parameter| parameter.name == name);
+        let filters = [("state", query.state.is_some()), ("agent", query.agent.is_some())];
+        if let Some((filter, _)) = filters.iter().find(|(filter, is_set)| *is_set && !takes(filter)) {
+            let why = format!("a list of such items has no filter `{filter}`");
+            return Err(Refusal::invalid(why, "leave the filter out").into());
+        }
         let mut target = endpoint.target(&[election]).with("limit", &query.limit.clamp(1, MAX_PAGE));
         if let Some(after) = &query.after {
             target = target.with("after", after);
         }
-        if let Some(state) = query.state.filter(|_| takes("state")) {
+        if let Some(state) = query.state {
             target = target.with("state", &state);
         }
-        if let Some(agent) = query.agent.as_ref().filter(|_| takes("agent")) {
+        if let Some(agent) = &query.agent {
             target = target.with("agent", agent);
         }
         match kind {

@@ -105,6 +105,7 @@ impl ProcessTree {
             found.extend(self.children(parent).into_iter().filter(|pid| seen.insert(*pid)));
             next += 1;
         }
+        found.truncate(MOST);
         found
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Chaos {
     pub(crate) delay: Span,
 }
 
-/// KeyFilter keys are meant.
+/// The keys that are meant.
 type KeyFilter = fn(&Key) -> bool;
 
 #[derive(Default)]

@@ -615,14 +615,19 @@ pub(crate) async fn stored_info(store: &dyn Store) -> Result<Option<StoreInfo>, 
     }
 }
 
+/// How often it is looked what became of a write before a server starts.
+const MOST_LOOKS: u32 = 10;
+
 /// The same, made if it knows nothing. The first failure of the store is reported: a server that starts does not retry.
 async fn stored_or_made_info(executor: &Executor) -> Result<StoreInfo, StoreError> {
     let once = Patience { retries: Some(0), ..Patience::default() };
+    let mut looks = 0;
     loop {
+        looks += 1;
         match executor.info(once, AskInfo { fresh: true, make: true }).await {
             Ok(info) => return Ok(StoreInfo::clone(&info)),
             // What became of it, the next look shows.
-            Err(CommandError::Store(StoreError::Unknown { .. })) => {}
+            Err(CommandError::Store(StoreError::Unknown { .. })) if looks < MOST_LOOKS => {}
             Err(error) => return Err(store_error(&**executor.store(), error)),
         }
     }

@@ -26,7 +26,7 @@ const SILENCE: Duration = Duration::from_millis(50);
 const PAUSE: Span = Span::millis(900);
 /// How many writes it takes to be at work.
 const AT_WORK: u64 = 4;
-/// A bound on a hang: nothing in the demo takes nearly as long.
+/// A bound on a hang: beside leases that run out, nothing in the demo takes nearly as long.
 const PATIENCE: Span = Span::secs(180);
 /// Lines of agents that are not read yet, and what is kept of one, at most.
 const MAX_UNREAD_LINES: usize = 256;
@@ -117,13 +117,14 @@ impl Fleet<'_> {
         what: &str,
         mut found: impl FnMut(&Self) -> Option<T>,
     ) -> Result<T, Failure> {
-        let give_up_at = boot::now() + PATIENCE;
+        let patience = PATIENCE.max(self.ttl.scaled(3, 1));
+        let give_up_at = boot::now() + patience;
         loop {
             if let Some(value) = found(self) {
                 return Ok(value);
             }
             if boot::now() >= give_up_at {
-                return Err(failed(format!("for {} this did not happen: {what}", length(PATIENCE))));
+                return Err(failed(format!("for {} this did not happen: {what}", length(patience))));
             }
             self.next().await?;
         }
